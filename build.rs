@@ -1,0 +1,30 @@
+//! Compiles `proto/` with protox (pure Rust, so no `protoc` is needed), generates the prost and
+//! tonic code, and writes the descriptor set that reflection and canonical JSON read.
+
+use std::path::{Path, PathBuf};
+
+use prost::Message as _;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let mut files = Vec::new();
+    collect(Path::new("proto"), &mut files)?;
+    files.sort();
+    let set = protox::compile(&files, ["proto"])?;
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("baton.fds"), set.encode_to_vec())?;
+    tonic_prost_build::configure().compile_fds(set)?;
+    Ok(())
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "proto") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
