@@ -10,10 +10,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut files = Vec::new();
     collect(Path::new("proto"), &mut files)?;
     files.sort();
-    let set = protox::compile(&files, ["proto"])?;
+    let set = protox::Compiler::new(["proto"])?
+        .include_imports(true)
+        .include_source_info(true)
+        .open_files(&files)?
+        .file_descriptor_set();
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    std::fs::write(out.join("baton.fds"), set.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(set)?;
+    let mut bare = set.clone();
+    for file in &mut bare.file {
+        file.source_code_info = None;
+    }
+    std::fs::write(out.join("baton.fds"), bare.encode_to_vec())?;
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
+    tonic_prost_build::configure()
+        .include_file("all.rs")
+        .compile_fds_with_config(set, config)?;
     Ok(())
 }
 

@@ -1,1 +1,3 @@
-//! Baton.
+//! Baton: an A2A-compatible gRPC handoff broker.
+
+pub mod proto;
