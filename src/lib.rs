@@ -1,3 +1,4 @@
 //! Baton: an A2A-compatible gRPC handoff broker.
 
+pub mod core;
 pub mod proto;

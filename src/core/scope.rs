@@ -1,0 +1,1 @@
+//! The authority that travels, and whether one scope lies within another.
