@@ -204,7 +204,10 @@ impl Axes {
     }
 
     fn settled(&self) -> bool {
-        matches!(self.acceptance, Acceptance::Accepted | Acceptance::NotApplicable)
+        matches!(
+            self.acceptance,
+            Acceptance::Accepted | Acceptance::NotApplicable
+        )
     }
 
     fn closed_legally(&self) -> bool {
@@ -287,7 +290,12 @@ fn waiting_state(axes: &Axes) -> A2aState {
 pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
     (
         Runtime::Submitted,
-        &[Runtime::Working, Runtime::Blocked, Runtime::Rejected, Runtime::Failed],
+        &[
+            Runtime::Working,
+            Runtime::Blocked,
+            Runtime::Rejected,
+            Runtime::Failed,
+        ],
     ),
     (
         Runtime::Working,
@@ -302,9 +310,17 @@ pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
     ),
     (
         Runtime::Paused,
-        &[Runtime::Working, Runtime::Paused, Runtime::Blocked, Runtime::Failed],
+        &[
+            Runtime::Working,
+            Runtime::Paused,
+            Runtime::Blocked,
+            Runtime::Failed,
+        ],
     ),
-    (Runtime::Blocked, &[Runtime::Working, Runtime::Blocked, Runtime::Failed]),
+    (
+        Runtime::Blocked,
+        &[Runtime::Working, Runtime::Blocked, Runtime::Failed],
+    ),
     (Runtime::Failed, &[Runtime::Working, Runtime::Reconciling]),
     (Runtime::UnknownCause, &[Runtime::Reconciling]),
     (Runtime::Reconciling, &[Runtime::Working, Runtime::Failed]),
@@ -316,7 +332,10 @@ pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
 /// The legal next values of the runtime axis.
 #[must_use]
 pub fn runtime_moves(from: Runtime) -> &'static [Runtime] {
-    RUNTIME_MOVES.iter().find(|(at, _)| *at == from).map_or(&[], |(_, to)| *to)
+    RUNTIME_MOVES
+        .iter()
+        .find(|(at, _)| *at == from)
+        .map_or(&[], |(_, to)| *to)
 }
 
 impl Runtime {

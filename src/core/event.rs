@@ -8,7 +8,8 @@ use super::axis::{Axes, HandoffStatus};
 use super::digest::{Digest, Epoch, Revision};
 use super::handoff::{Claim, EndReason, Handoff};
 use super::id::{
-    ArtifactId, CheckpointId, ContextId, HandoffId, InstanceId, PrincipalId, RequestId, VersionLabel,
+    ArtifactId, CheckpointId, ContextId, HandoffId, InstanceId, PrincipalId, RequestId,
+    VersionLabel,
 };
 use super::receipt::{Element, ElementAssurance};
 use super::refusal::Reason;

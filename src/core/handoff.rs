@@ -152,7 +152,13 @@ impl Handoff {
                 self.refused_by.insert(refused_by.clone());
                 self.claim = None;
             }
-            Event::HandoffEnded { status, reason, failing, note, .. } => {
+            Event::HandoffEnded {
+                status,
+                reason,
+                failing,
+                note,
+                ..
+            } => {
                 self.status = *status;
                 self.end_reason = *reason;
                 self.failing = *failing;
@@ -208,7 +214,11 @@ impl Handoff {
 
     fn ended(&self) -> Refusal {
         let stale = self.status == HandoffStatus::Stale;
-        let reason = if stale { Reason::StaleHandoff } else { Reason::HandoffEnded };
+        let reason = if stale {
+            Reason::StaleHandoff
+        } else {
+            Reason::HandoffEnded
+        };
         Refusal::new(
             reason,
             format!(
@@ -226,7 +236,11 @@ impl Handoff {
 ///
 /// # Errors
 /// The handoff has ended, or is not this task's latest.
-pub(super) fn open<'t>(task: &'t Task, view: &super::View<'t>, id: &HandoffId) -> Result<&'t Handoff, Refusal> {
+pub(super) fn open<'t>(
+    task: &'t Task,
+    view: &super::View<'t>,
+    id: &HandoffId,
+) -> Result<&'t Handoff, Refusal> {
     match &task.handoff {
         Some(handoff) if handoff.id == *id && handoff.status == HandoffStatus::Pending => {
             Ok(handoff)
@@ -234,8 +248,10 @@ pub(super) fn open<'t>(task: &'t Task, view: &super::View<'t>, id: &HandoffId) -
         Some(handoff) if handoff.id == *id => Err(handoff.ended()),
         _ => match view.ended {
             Some(handoff) if handoff.id == *id => Err(handoff.ended()),
-            _ => Err(Refusal::new(Reason::NotFound, format!("handoff {id} is not known"))
-                .with("handoffId", id)),
+            _ => Err(
+                Refusal::new(Reason::NotFound, format!("handoff {id} is not known"))
+                    .with("handoffId", id),
+            ),
         },
     }
 }
@@ -253,7 +269,11 @@ pub struct ClaimHandoff {
 ///
 /// # Errors
 /// The caller is not the receiver, another one holds the lease, the offer has ended or is frozen.
-pub fn claim(view: &super::View<'_>, command: &ClaimHandoff, context: &Context<'_>) -> super::Judged {
+pub fn claim(
+    view: &super::View<'_>,
+    command: &ClaimHandoff,
+    context: &Context<'_>,
+) -> super::Judged {
     let task = view.task;
     let handoff = open(task, view, &command.handoff)?;
     receiver(handoff, context)?;
@@ -280,14 +300,24 @@ pub fn claim(view: &super::View<'_>, command: &ClaimHandoff, context: &Context<'
     if handoff.claims >= context.limits.claims_max {
         let refusal = Refusal::new(
             Reason::HandoffEnded,
-            format!("handoff {} was claimed {} times without a receipt", handoff.id, handoff.claims),
+            format!(
+                "handoff {} was claimed {} times without a receipt",
+                handoff.id, handoff.claims
+            ),
         )
         .with("handoffId", &handoff.id)
         .with("status", HandoffStatus::Rejected.name());
-        events.push(ended(handoff, HandoffStatus::Rejected, Some(EndReason::ClaimsExhausted)));
+        events.push(ended(
+            handoff,
+            HandoffStatus::Rejected,
+            Some(EndReason::ClaimsExhausted),
+        ));
         return Err(super::Refused { refusal, events });
     }
-    let lease_until = context.now.saturating_add(context.limits.lease).min(handoff.deadline);
+    let lease_until = context
+        .now
+        .saturating_add(context.limits.lease)
+        .min(handoff.deadline);
     events.push(Event::HandoffClaimed {
         handoff: handoff.id.clone(),
         claim: Claim {
@@ -297,14 +327,22 @@ pub fn claim(view: &super::View<'_>, command: &ClaimHandoff, context: &Context<'
             lease_until,
         },
     });
-    Ok(Decision { events, handoff: Some(handoff.id.clone()), lease_until: Some(lease_until) })
+    Ok(Decision {
+        events,
+        handoff: Some(handoff.id.clone()),
+        lease_until: Some(lease_until),
+    })
 }
 
 /// Renews the lease of the caller's claim.
 ///
 /// # Errors
 /// There is no live claim of this caller and instance, or the offer has ended.
-pub fn renew(view: &super::View<'_>, command: &ClaimHandoff, context: &Context<'_>) -> super::Judged {
+pub fn renew(
+    view: &super::View<'_>,
+    command: &ClaimHandoff,
+    context: &Context<'_>,
+) -> super::Judged {
     let handoff = open(view.task, view, &command.handoff)?;
     receiver(handoff, context)?;
     live_claim(handoff, &command.instance, context)?;
@@ -312,8 +350,15 @@ pub fn renew(view: &super::View<'_>, command: &ClaimHandoff, context: &Context<'
 }
 
 fn renewed(handoff: &Handoff, context: &Context<'_>) -> Decision {
-    let until = context.now.saturating_add(context.limits.lease).min(handoff.deadline);
-    Decision { events: Vec::new(), handoff: Some(handoff.id.clone()), lease_until: Some(until) }
+    let until = context
+        .now
+        .saturating_add(context.limits.lease)
+        .min(handoff.deadline);
+    Decision {
+        events: Vec::new(),
+        handoff: Some(handoff.id.clone()),
+        lease_until: Some(until),
+    }
 }
 
 /// Refuses an offer.
@@ -335,7 +380,11 @@ pub struct RejectHandoff {
 ///
 /// # Errors
 /// The caller is not the receiver, or the offer has ended.
-pub fn reject(view: &super::View<'_>, command: &RejectHandoff, context: &Context<'_>) -> super::Judged {
+pub fn reject(
+    view: &super::View<'_>,
+    command: &RejectHandoff,
+    context: &Context<'_>,
+) -> super::Judged {
     let handoff = open(view.task, view, &command.handoff)?;
     receiver(handoff, context)?;
     if let Some(packet) = &command.packet {
@@ -366,7 +415,11 @@ pub fn reject(view: &super::View<'_>, command: &RejectHandoff, context: &Context
             note: Some(command.note),
         }
     };
-    Ok(Decision { events: vec![event], handoff: Some(handoff.id.clone()), lease_until: None })
+    Ok(Decision {
+        events: vec![event],
+        handoff: Some(handoff.id.clone()),
+        lease_until: None,
+    })
 }
 
 /// Takes an offer back.
@@ -384,7 +437,11 @@ pub struct WithdrawHandoff {
 ///
 /// # Errors
 /// The caller is neither, or the offer has ended.
-pub fn withdraw(view: &super::View<'_>, command: &WithdrawHandoff, context: &Context<'_>) -> super::Judged {
+pub fn withdraw(
+    view: &super::View<'_>,
+    command: &WithdrawHandoff,
+    context: &Context<'_>,
+) -> super::Judged {
     let handoff = open(view.task, view, &command.handoff)?;
     let caller = &context.caller.party.principal;
     let may = *caller == handoff.from.principal && handoff.on_behalf.is_none()
@@ -393,7 +450,10 @@ pub fn withdraw(view: &super::View<'_>, command: &WithdrawHandoff, context: &Con
     if !may {
         return Err(Refusal::new(
             Reason::NotOwner,
-            format!("{caller} did not offer handoff {}; its sender or an operator withdraws it", handoff.id),
+            format!(
+                "{caller} did not offer handoff {}; its sender or an operator withdraws it",
+                handoff.id
+            ),
         )
         .with("handoffId", &handoff.id)
         .into());
@@ -406,14 +466,20 @@ pub fn withdraw(view: &super::View<'_>, command: &WithdrawHandoff, context: &Con
         failing: None,
         note: command.note,
     };
-    Ok(Decision { events: vec![event], handoff: Some(handoff.id.clone()), lease_until: None })
+    Ok(Decision {
+        events: vec![event],
+        handoff: Some(handoff.id.clone()),
+        lease_until: None,
+    })
 }
 
 /// Records that a deadline or a lease of the open handoff has passed, if it has. Expiry is judged
 /// whenever it matters; this only writes it down.
 #[must_use]
 pub fn sweep(view: &super::View<'_>, context: &Context<'_>) -> Vec<Event> {
-    let Some(handoff) = view.task.open_handoff() else { return Vec::new() };
+    let Some(handoff) = view.task.open_handoff() else {
+        return Vec::new();
+    };
     if view.task.freeze.is_some() {
         return Vec::new();
     }
@@ -435,7 +501,13 @@ pub fn sweep(view: &super::View<'_>, context: &Context<'_>) -> Vec<Event> {
 /// The event that ends `handoff` without moving control.
 #[must_use]
 pub(super) fn ended(handoff: &Handoff, status: HandoffStatus, reason: Option<EndReason>) -> Event {
-    Event::HandoffEnded { handoff: handoff.id.clone(), status, reason, failing: None, note: None }
+    Event::HandoffEnded {
+        handoff: handoff.id.clone(),
+        status,
+        reason,
+        failing: None,
+        note: None,
+    }
 }
 
 pub(super) fn receiver(handoff: &Handoff, context: &Context<'_>) -> Result<(), Refusal> {
@@ -445,7 +517,10 @@ pub(super) fn receiver(handoff: &Handoff, context: &Context<'_>) -> Result<(), R
     let caller = &context.caller.party.principal;
     Err(Refusal::new(
         Reason::ReceiverNotOwner,
-        format!("{caller} is not the receiver of handoff {}; only the receiver answers it", handoff.id),
+        format!(
+            "{caller} is not the receiver of handoff {}; only the receiver answers it",
+            handoff.id
+        ),
     )
     .with("handoffId", &handoff.id))
 }
@@ -455,7 +530,10 @@ pub(super) fn not_frozen(task: &Task) -> Result<(), Refusal> {
         None => Ok(()),
         Some(freeze) => Err(Refusal::new(
             Reason::Frozen,
-            format!("task {} is frozen by {} since {}; wait until it is lifted", task.id, freeze.by, freeze.since),
+            format!(
+                "task {} is frozen by {} since {}; wait until it is lifted",
+                task.id, freeze.by, freeze.since
+            ),
         )
         .with("taskId", &task.id)),
     }
@@ -467,11 +545,17 @@ pub(super) fn not_expired(handoff: &Handoff, now: Timestamp) -> Result<(), super
     }
     let refusal = Refusal::new(
         Reason::HandoffEnded,
-        format!("handoff {} expired at {}: a new packet is needed", handoff.id, handoff.deadline),
+        format!(
+            "handoff {} expired at {}: a new packet is needed",
+            handoff.id, handoff.deadline
+        ),
     )
     .with("handoffId", &handoff.id)
     .with("status", HandoffStatus::Expired.name());
-    Err(super::Refused { refusal, events: vec![ended(handoff, HandoffStatus::Expired, None)] })
+    Err(super::Refused {
+        refusal,
+        events: vec![ended(handoff, HandoffStatus::Expired, None)],
+    })
 }
 
 /// The caller's live claim.
@@ -484,25 +568,36 @@ pub(super) fn live_claim<'h>(
     let Some(claim) = &handoff.claim else {
         return Err(Refusal::new(
             Reason::ClaimRequired,
-            format!("handoff {} is not claimed by {caller}; claim it first", handoff.id),
+            format!(
+                "handoff {} is not claimed by {caller}; claim it first",
+                handoff.id
+            ),
         )
         .with("handoffId", &handoff.id));
     };
-    let until = handoff.lease_until(context.limits, context.started).unwrap_or(claim.lease_until);
+    let until = handoff
+        .lease_until(context.limits, context.started)
+        .unwrap_or(claim.lease_until);
     if claim.claimant.principal != *caller || claim.instance != *instance {
         if context.now < until {
             return Err(held_by_other(handoff, context));
         }
         return Err(Refusal::new(
             Reason::ClaimRequired,
-            format!("handoff {} is not claimed by {caller} as {instance}; claim it first", handoff.id),
+            format!(
+                "handoff {} is not claimed by {caller} as {instance}; claim it first",
+                handoff.id
+            ),
         )
         .with("handoffId", &handoff.id));
     }
     if context.now >= until {
         return Err(Refusal::new(
             Reason::LeaseLapsed,
-            format!("the lease of {caller} on handoff {} lapsed at {until}; claim it again", handoff.id),
+            format!(
+                "the lease of {caller} on handoff {} lapsed at {until}; claim it again",
+                handoff.id
+            ),
         )
         .with("handoffId", &handoff.id));
     }
@@ -515,17 +610,25 @@ pub(super) fn same_packet(handoff: &Handoff, packet: &Digest) -> Result<(), Refu
     }
     Err(Refusal::new(
         Reason::PacketMismatch,
-        format!("{packet} is not the packet of handoff {}; claim it and read the packet", handoff.id),
+        format!(
+            "{packet} is not the packet of handoff {}; claim it and read the packet",
+            handoff.id
+        ),
     )
     .with("handoffId", &handoff.id))
 }
 
 fn held_by_other(handoff: &Handoff, context: &Context<'_>) -> Refusal {
-    let until = handoff.lease_until(context.limits, context.started).unwrap_or(context.now);
+    let until = handoff
+        .lease_until(context.limits, context.started)
+        .unwrap_or(context.now);
     let wait = until.since(context.now).max(Span::from_millis(1));
     Refusal::new(
         Reason::ClaimHeld,
-        format!("handoff {} is claimed until {until}; try again then", handoff.id),
+        format!(
+            "handoff {} is claimed until {until}; try again then",
+            handoff.id
+        ),
     )
     .with("handoffId", &handoff.id)
     .with("leaseExpiresAt", until)

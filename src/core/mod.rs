@@ -98,13 +98,21 @@ impl Decision {
     /// The answer to a command that was carried out before: nothing happens.
     #[must_use]
     pub fn repeat(handoff: HandoffId) -> Self {
-        Self { events: Vec::new(), handoff: Some(handoff), lease_until: None }
+        Self {
+            events: Vec::new(),
+            handoff: Some(handoff),
+            lease_until: None,
+        }
     }
 
     /// One event.
     #[must_use]
     pub fn event(event: Event) -> Self {
-        Self { events: vec![event], handoff: None, lease_until: None }
+        Self {
+            events: vec![event],
+            handoff: None,
+            lease_until: None,
+        }
     }
 }
 
@@ -119,7 +127,10 @@ pub struct Refused {
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, events: Vec::new() }
+        Self {
+            refusal,
+            events: Vec::new(),
+        }
     }
 }
 

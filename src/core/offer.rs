@@ -82,9 +82,21 @@ pub fn offer(task: &Task, command: &OfferHandoff, context: &Context<'_>) -> Judg
     if command.terms.checkpoint.is_none() {
         return Err(checkpoint_required(task, "the packet names none").into());
     }
-    let offered = opened(task, &command.terms, command.supersedes.clone(), None, context)?;
-    events.push(Event::HandoffOffered { handoff: Box::new(offered) });
-    Ok(Decision { events, handoff: Some(command.terms.handoff.clone()), lease_until: None })
+    let offered = opened(
+        task,
+        &command.terms,
+        command.supersedes.clone(),
+        None,
+        context,
+    )?;
+    events.push(Event::HandoffOffered {
+        handoff: Box::new(offered),
+    });
+    Ok(Decision {
+        events,
+        handoff: Some(command.terms.handoff.clone()),
+        lease_until: None,
+    })
 }
 
 fn replaced(task: &Task, command: &OfferHandoff) -> Result<Option<Event>, Refusal> {
@@ -104,7 +116,9 @@ fn replaced(task: &Task, command: &OfferHandoff) -> Result<Option<Event>, Refusa
         .with("handoffId", &open.id)),
         (None, Some(named)) => Err(Refusal::new(
             Reason::NoOpenHandoff,
-            format!("handoff {named} is not open, so it cannot be superseded; leave supersedes out"),
+            format!(
+                "handoff {named} is not open, so it cannot be superseded; leave supersedes out"
+            ),
         )
         .with("handoffId", named)),
     }
@@ -136,18 +150,31 @@ pub fn offer_on_behalf(task: &Task, command: &OfferOnBehalf, context: &Context<'
         if !context.caller.operator {
             return Err(Refusal::new(
                 Reason::HandoffAlreadyOpen,
-                format!("task {} is already offered by handoff {}; wait for its end", task.id, open.id),
+                format!(
+                    "task {} is already offered by handoff {}; wait for its end",
+                    task.id, open.id
+                ),
             )
             .with("handoffId", &open.id)
             .into());
         }
-        events.push(ended(open, HandoffStatus::Withdrawn, Some(EndReason::OperatorTakeover)));
+        events.push(ended(
+            open,
+            HandoffStatus::Withdrawn,
+            Some(EndReason::OperatorTakeover),
+        ));
     }
     bound(task, &command.terms)?;
     let mut offered = opened(task, &command.terms, None, Some(command.note), context)?;
     offered.offered_by = context.caller.party.principal.clone();
-    events.push(Event::HandoffOffered { handoff: Box::new(offered) });
-    Ok(Decision { events, handoff: Some(command.terms.handoff.clone()), lease_until: None })
+    events.push(Event::HandoffOffered {
+        handoff: Box::new(offered),
+    });
+    Ok(Decision {
+        events,
+        handoff: Some(command.terms.handoff.clone()),
+        lease_until: None,
+    })
 }
 
 fn may_offer_on_behalf(task: &Task, context: &Context<'_>) -> Result<(), Refusal> {
@@ -158,7 +185,10 @@ fn may_offer_on_behalf(task: &Task, context: &Context<'_>) -> Result<(), Refusal
     if task.originator.principal != *caller || !task.policy.originator_may_offer {
         return Err(Refusal::new(
             Reason::NotOperator,
-            format!("{caller} may not offer task {} on behalf of its owner; an operator may", task.id),
+            format!(
+                "{caller} may not offer task {} on behalf of its owner; an operator may",
+                task.id
+            ),
         )
         .with("taskId", &task.id));
     }
@@ -188,10 +218,16 @@ fn bound(task: &Task, terms: &Terms) -> Result<(), Refusal> {
     }
     let latest = task.checkpoint.as_ref().map(|c| c.digest);
     if terms.checkpoint != latest {
-        return Err(checkpoint_required(task, "the packet does not name the latest one"));
+        return Err(checkpoint_required(
+            task,
+            "the packet does not name the latest one",
+        ));
     }
     if latest.is_some() && task.artifacts_moved {
-        return Err(checkpoint_required(task, "artifacts have changed since the latest one"));
+        return Err(checkpoint_required(
+            task,
+            "artifacts have changed since the latest one",
+        ));
     }
     Ok(())
 }
@@ -199,7 +235,10 @@ fn bound(task: &Task, terms: &Terms) -> Result<(), Refusal> {
 fn checkpoint_required(task: &Task, why: &str) -> Refusal {
     Refusal::new(
         Reason::CheckpointRequired,
-        format!("task {} needs a checkpoint before it is offered: {why}; put one and name it", task.id),
+        format!(
+            "task {} needs a checkpoint before it is offered: {why}; put one and name it",
+            task.id
+        ),
     )
     .with("taskId", &task.id)
 }
@@ -242,7 +281,10 @@ fn opened(
 }
 
 fn ttl(terms: &Terms, context: &Context<'_>) -> Span {
-    terms.ttl.unwrap_or(context.limits.offer_ttl).min(context.limits.offer_ttl_max)
+    terms
+        .ttl
+        .unwrap_or(context.limits.offer_ttl)
+        .min(context.limits.offer_ttl_max)
 }
 
 fn known_receiver(task: &Task, terms: &Terms) -> Result<(), Refusal> {
@@ -287,12 +329,17 @@ fn within_scope(task: &Task, terms: &Terms, now: Timestamp) -> Result<(), Refusa
     let Some(own) = &task.scope else {
         return Err(Refusal::new(
             Reason::ScopeExceeded,
-            format!("task {} has no scope, so none can be handed on; create it with one", task.id),
+            format!(
+                "task {} has no scope, so none can be handed on; create it with one",
+                task.id
+            ),
         )
         .with("taskId", &task.id));
     };
     let parent = terms.restores.as_ref().unwrap_or(own);
-    let Err(excess) = scope::within(&terms.scope, parent, now) else { return Ok(()) };
+    let Err(excess) = scope::within(&terms.scope, parent, now) else {
+        return Ok(());
+    };
     let violations = excess.into_iter().map(|e| Violation {
         field: format!("packet.scope.{}", e.element),
         description: e.to_string(),
@@ -316,7 +363,10 @@ fn room_for_owner(task: &Task, terms: &Terms) -> Result<(), Refusal> {
     }
     Err(Refusal::new(
         Reason::LimitExceeded,
-        format!("task {} has had {PAST_OWNERS_MAX} different owners; open a new task", task.id),
+        format!(
+            "task {} has had {PAST_OWNERS_MAX} different owners; open a new task",
+            task.id
+        ),
     )
     .with("taskId", &task.id))
 }
@@ -325,7 +375,10 @@ fn room_for_owner(task: &Task, terms: &Terms) -> Result<(), Refusal> {
 /// receiver belongs to another account than the sender.
 fn blind(task: &Task, terms: &Terms) -> Result<bool, Refusal> {
     let crosses = task.policy.trust_boundary
-        || terms.eligible.iter().any(|p| p.account != task.owner.account);
+        || terms
+            .eligible
+            .iter()
+            .any(|p| p.account != task.owner.account);
     let blind = terms.blind.unwrap_or(crosses);
     if !blind {
         return Ok(false);
@@ -338,10 +391,14 @@ fn blind(task: &Task, terms: &Terms) -> Result<bool, Refusal> {
         .with("taskId", &task.id)
     };
     if terms.terms_leak {
-        return Err(impossible("the contract's own text holds a digest that would be withheld"));
+        return Err(impossible(
+            "the contract's own text holds a digest that would be withheld",
+        ));
     }
     if !terms.hashable && !terms.echo_allowed {
-        return Err(impossible("no source and no artifact has a digest that could be withheld"));
+        return Err(impossible(
+            "no source and no artifact has a digest that could be withheld",
+        ));
     }
     Ok(true)
 }

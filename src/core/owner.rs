@@ -28,7 +28,12 @@ pub struct Guard {
 ///
 /// # Errors
 /// The first check that fails; a conflict is recorded.
-pub(super) fn check(task: &Task, guard: &Guard, rpc: &'static str, context: &Context<'_>) -> Result<(), Refused> {
+pub(super) fn check(
+    task: &Task,
+    guard: &Guard,
+    rpc: &'static str,
+    context: &Context<'_>,
+) -> Result<(), Refused> {
     holds(task, guard, context)?;
     at_revision(task, guard.revision, rpc)?;
     open(task)?;
@@ -72,7 +77,10 @@ fn not_owner(task: &Task, epoch: Epoch, context: &Context<'_>) -> Refusal {
     }
     Refusal::new(
         Reason::NotOwner,
-        format!("{caller} does not own task {}; only its owner may write", task.id),
+        format!(
+            "{caller} does not own task {}; only its owner may write",
+            task.id
+        ),
     )
     .with("taskId", &task.id)
 }
@@ -91,9 +99,12 @@ fn stale(task: &Task, epoch: Epoch) -> Refusal {
 
 /// The refusal that tells an owner of a canceled task to stop.
 pub(super) fn canceled(task: &Task) -> Refusal {
-    Refusal::new(Reason::TaskCanceled, format!("task {} was canceled; stop work", task.id))
-        .with("taskId", &task.id)
-        .with("epoch", task.epoch)
+    Refusal::new(
+        Reason::TaskCanceled,
+        format!("task {} was canceled; stop work", task.id),
+    )
+    .with("taskId", &task.id)
+    .with("epoch", task.epoch)
 }
 
 /// Checks the revision. A conflict writes nothing and is recorded.
@@ -101,7 +112,11 @@ pub(super) fn at_revision(task: &Task, seen: Revision, rpc: &'static str) -> Res
     if task.revision == seen {
         return Ok(());
     }
-    let request = task.updated_request.as_ref().map(ToString::to_string).unwrap_or_default();
+    let request = task
+        .updated_request
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let refusal = Refusal::new(
         Reason::StateConflict,
         format!(
@@ -114,7 +129,10 @@ pub(super) fn at_revision(task: &Task, seen: Revision, rpc: &'static str) -> Res
     .with("epoch", task.epoch)
     .with("updatedBy", &task.updated_by)
     .with("updatedRequestId", request);
-    let events = vec![Event::WriteRefused { reason: Reason::StateConflict, rpc }];
+    let events = vec![Event::WriteRefused {
+        reason: Reason::StateConflict,
+        rpc,
+    }];
     Err(Refused { refusal, events })
 }
 
@@ -138,10 +156,15 @@ pub(super) fn open(task: &Task) -> Result<(), Refusal> {
 }
 
 fn no_open_offer(task: &Task) -> Result<(), Refusal> {
-    let Some(offer) = task.open_handoff() else { return Ok(()) };
+    let Some(offer) = task.open_handoff() else {
+        return Ok(());
+    };
     Err(Refusal::new(
         Reason::HandoffPending,
-        format!("task {} is offered by handoff {}; withdraw it first", task.id, offer.id),
+        format!(
+            "task {} is offered by handoff {}; withdraw it first",
+            task.id, offer.id
+        ),
     )
     .with("taskId", &task.id)
     .with("handoffId", &offer.id))
@@ -170,7 +193,9 @@ pub fn resume(task: &Task, command: &ResumeOwnership, context: &Context<'_>) -> 
         return Err(stale(task, command.epoch).into());
     }
     open(task)?;
-    Ok(Decision::event(Event::OwnershipResumed { instance: command.instance.clone() }))
+    Ok(Decision::event(Event::OwnershipResumed {
+        instance: command.instance.clone(),
+    }))
 }
 
 /// Records that the owner's lease has run out, if it has. It moves nothing.
@@ -186,5 +211,9 @@ pub fn sweep(task: &Task, started: Timestamp, now: Timestamp) -> Option<Event> {
 #[must_use]
 pub fn lease_until(task: &Task, started: Timestamp) -> Option<Timestamp> {
     let (until, lease) = (task.owner_lease_until?, task.policy.owner_lease?);
-    if task.updated_at < started { Some(until.max(started.saturating_add(lease))) } else { Some(until) }
+    if task.updated_at < started {
+        Some(until.max(started.saturating_add(lease)))
+    } else {
+        Some(until)
+    }
 }
