@@ -341,7 +341,7 @@ fn within_scope(task: &Task, terms: &Terms, now: Timestamp) -> Result<(), Refusa
         return Ok(());
     };
     let violations = excess.into_iter().map(|e| Violation {
-        field: format!("packet.scope.{}", e.element),
+        field: format!("packet.scope.{}", e.element()),
         description: e.to_string(),
     });
     Err(Refusal::new(

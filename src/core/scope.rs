@@ -205,6 +205,21 @@ pub enum Excess {
     Prohibition(String),
 }
 
+impl Excess {
+    /// The field of the child's scope message that the excess is in.
+    pub fn element(&self) -> &'static str {
+        match self {
+            Self::ParentExpired(_) | Self::ExpiryLater { .. } | Self::ExpiryAbsent(_) => {
+                "expires_at"
+            }
+            Self::Resource(_) => "resources",
+            Self::Operation(_) => "operations",
+            Self::ApprovalCondition(_) => "approval_conditions",
+            Self::Prohibition(_) => "prohibitions",
+        }
+    }
+}
+
 /// Whether `child` lies within `parent` at `now`; otherwise everything by which it exceeds it.
 ///
 /// The principals are not compared: the child's is the receiver. An absent expiry of the parent
