@@ -26,7 +26,8 @@ use std::collections::BTreeSet;
 
 use event::Event;
 use handoff::Handoff;
-use id::{Capability, HandoffId, Namespace};
+use digest::{Epoch, Revision};
+use id::{Capability, HandoffId, Namespace, TaskId};
 use refusal::Refusal;
 use task::{Party, Task};
 use time::{Span, Timestamp};
@@ -114,6 +115,27 @@ impl Decision {
             lease_until: None,
         }
     }
+}
+
+/// The answer to an accepted change. A repeat of the request gets the same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The task; none for a change of the agent registry.
+    pub task: Option<TaskId>,
+    /// Its revision after the change, or the agent's.
+    pub revision: Revision,
+    /// Its epoch after the change.
+    pub epoch: Epoch,
+    /// Number of its latest event.
+    pub sequence: u64,
+    /// The handoff that the change was about.
+    pub handoff: Option<HandoffId>,
+    /// When it was decided.
+    pub decided_at: Timestamp,
+    /// The end of the lease that was given.
+    pub lease_until: Option<Timestamp>,
+    /// True if it was carried out by an earlier call.
+    pub replayed: bool,
 }
 
 /// The "no" of the domain, with what belongs into the record all the same.
