@@ -204,10 +204,7 @@ impl Axes {
     }
 
     fn settled(&self) -> bool {
-        matches!(
-            self.acceptance,
-            Acceptance::Accepted | Acceptance::NotApplicable
-        )
+        matches!(self.acceptance, Acceptance::Accepted | Acceptance::NotApplicable)
     }
 
     fn closed_legally(&self) -> bool {
@@ -288,15 +285,7 @@ fn waiting_state(axes: &Axes) -> A2aState {
 /// The moves of the runtime axis that an owner's report may make. Source: requirements D.1; a report
 /// of the same value is progress, and CANCELED is reached by a report only after a cancel.
 pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
-    (
-        Runtime::Submitted,
-        &[
-            Runtime::Working,
-            Runtime::Blocked,
-            Runtime::Rejected,
-            Runtime::Failed,
-        ],
-    ),
+    (Runtime::Submitted, &[Runtime::Working, Runtime::Blocked, Runtime::Rejected, Runtime::Failed]),
     (
         Runtime::Working,
         &[
@@ -308,19 +297,8 @@ pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
             Runtime::RuntimeCompleted,
         ],
     ),
-    (
-        Runtime::Paused,
-        &[
-            Runtime::Working,
-            Runtime::Paused,
-            Runtime::Blocked,
-            Runtime::Failed,
-        ],
-    ),
-    (
-        Runtime::Blocked,
-        &[Runtime::Working, Runtime::Blocked, Runtime::Failed],
-    ),
+    (Runtime::Paused, &[Runtime::Working, Runtime::Paused, Runtime::Blocked, Runtime::Failed]),
+    (Runtime::Blocked, &[Runtime::Working, Runtime::Blocked, Runtime::Failed]),
     (Runtime::Failed, &[Runtime::Working, Runtime::Reconciling]),
     (Runtime::UnknownCause, &[Runtime::Reconciling]),
     (Runtime::Reconciling, &[Runtime::Working, Runtime::Failed]),
@@ -332,10 +310,7 @@ pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
 /// The legal next values of the runtime axis.
 #[must_use]
 pub fn runtime_moves(from: Runtime) -> &'static [Runtime] {
-    RUNTIME_MOVES
-        .iter()
-        .find(|(at, _)| *at == from)
-        .map_or(&[], |(_, to)| *to)
+    RUNTIME_MOVES.iter().find(|(at, _)| *at == from).map_or(&[], |(_, to)| *to)
 }
 
 impl Runtime {

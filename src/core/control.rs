@@ -31,10 +31,7 @@ pub fn cancel(task: &Task, command: &Cancel, context: &Context<'_>) -> Judged {
     if !may {
         return Err(Refusal::new(
             Reason::NotOwner,
-            format!(
-                "{caller} may not cancel task {}; originator, owner or operator may",
-                task.id
-            ),
+            format!("{caller} may not cancel task {}; originator, owner or operator may", task.id),
         )
         .with("taskId", &task.id)
         .into());
@@ -45,43 +42,20 @@ pub fn cancel(task: &Task, command: &Cancel, context: &Context<'_>) -> Judged {
     }
     let mut events = Vec::new();
     if let Some(open) = task.open_handoff() {
-        events.push(ended(
-            open,
-            HandoffStatus::Withdrawn,
-            Some(EndReason::TaskCanceled),
-        ));
+        events.push(ended(open, HandoffStatus::Withdrawn, Some(EndReason::TaskCanceled)));
     }
     let begun = task.axes.runtime != Runtime::Submitted;
     let settled = !task.axes.effect_uncertain && !(task.policy.side_effecting && begun);
     let axes = Axes {
-        runtime: if settled {
-            Runtime::Canceled
-        } else {
-            Runtime::Reconciling
-        },
-        disposition: if settled {
-            Disposition::Closed
-        } else {
-            Disposition::Open
-        },
+        runtime: if settled { Runtime::Canceled } else { Runtime::Reconciling },
+        disposition: if settled { Disposition::Closed } else { Disposition::Open },
         released_by: ReleasedBy::Nobody,
         effect_uncertain: !settled,
-        acceptance: if settled {
-            task.axes.acceptance
-        } else {
-            super::axis::Acceptance::Unset
-        },
+        acceptance: if settled { task.axes.acceptance } else { super::axis::Acceptance::Unset },
         ..task.axes
     };
-    events.push(Event::TaskCanceled {
-        axes,
-        note: command.note,
-    });
-    Ok(Decision {
-        events,
-        handoff: None,
-        lease_until: None,
-    })
+    events.push(Event::TaskCanceled { axes, note: command.note });
+    Ok(Decision { events, ..Decision::default() })
 }
 
 /// Freezes a task, or lifts a freeze.
@@ -125,10 +99,7 @@ fn operator(task: &Task, context: &Context<'_>) -> Result<(), Refusal> {
     }
     Err(Refusal::new(
         Reason::NotOperator,
-        format!(
-            "{} is no operator; only one freezes or lifts",
-            context.caller.party.principal
-        ),
+        format!("{} is no operator; only one freezes or lifts", context.caller.party.principal),
     )
     .with("taskId", &task.id))
 }

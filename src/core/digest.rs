@@ -44,12 +44,7 @@ impl Digest {
     /// Reads `sha256:<64 lower-case hex digits>`; other algorithms, lengths and upper case are
     /// refused, so that one digest has one spelling.
     pub fn parse(text: &str) -> Result<Self, DigestError> {
-        let refuse = |problem| {
-            Err(DigestError {
-                value: echo(text),
-                problem,
-            })
-        };
+        let refuse = |problem| Err(DigestError { value: echo(text), problem });
         let Some(hex) = text.strip_prefix(PREFIX) else {
             return refuse("it does not begin with sha256:");
         };
@@ -61,9 +56,7 @@ impl Digest {
         }
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-            let value = pair
-                .iter()
-                .try_fold(0_u8, |high, &c| Some(high << 4 | nibble(c)?));
+            let value = pair.iter().try_fold(0_u8, |high, &c| Some(high << 4 | nibble(c)?));
             let Some(value) = value else {
                 return refuse("it has a character that is no hex digit");
             };
@@ -191,10 +184,7 @@ mod tests {
     fn counters_rise_and_never_wrap() {
         assert_eq!(Epoch::new(1).next(), Epoch::new(2));
         assert_eq!(Epoch::new(u64::MAX).next(), Epoch::new(u64::MAX));
-        assert_eq!(
-            Revision::new(u64::MAX).next().to_string(),
-            u64::MAX.to_string()
-        );
+        assert_eq!(Revision::new(u64::MAX).next().to_string(), u64::MAX.to_string());
     }
 
     proptest! {

@@ -152,13 +152,7 @@ impl Handoff {
                 self.refused_by.insert(refused_by.clone());
                 self.claim = None;
             }
-            Event::HandoffEnded {
-                status,
-                reason,
-                failing,
-                note,
-                ..
-            } => {
+            Event::HandoffEnded { status, reason, failing, note, .. } => {
                 self.status = *status;
                 self.end_reason = *reason;
                 self.failing = *failing;
@@ -214,11 +208,7 @@ impl Handoff {
 
     fn ended(&self) -> Refusal {
         let stale = self.status == HandoffStatus::Stale;
-        let reason = if stale {
-            Reason::StaleHandoff
-        } else {
-            Reason::HandoffEnded
-        };
+        let reason = if stale { Reason::StaleHandoff } else { Reason::HandoffEnded };
         Refusal::new(
             reason,
             format!(
@@ -248,10 +238,8 @@ pub(super) fn open<'t>(
         Some(handoff) if handoff.id == *id => Err(handoff.ended()),
         _ => match view.ended {
             Some(handoff) if handoff.id == *id => Err(handoff.ended()),
-            _ => Err(
-                Refusal::new(Reason::NotFound, format!("handoff {id} is not known"))
-                    .with("handoffId", id),
-            ),
+            _ => Err(Refusal::new(Reason::NotFound, format!("handoff {id} is not known"))
+                .with("handoffId", id)),
         },
     }
 }
@@ -307,17 +295,10 @@ pub fn claim(
         )
         .with("handoffId", &handoff.id)
         .with("status", HandoffStatus::Rejected.name());
-        events.push(ended(
-            handoff,
-            HandoffStatus::Rejected,
-            Some(EndReason::ClaimsExhausted),
-        ));
+        events.push(ended(handoff, HandoffStatus::Rejected, Some(EndReason::ClaimsExhausted)));
         return Err(super::Refused { refusal, events });
     }
-    let lease_until = context
-        .now
-        .saturating_add(context.limits.lease)
-        .min(handoff.deadline);
+    let lease_until = context.now.saturating_add(context.limits.lease).min(handoff.deadline);
     events.push(Event::HandoffClaimed {
         handoff: handoff.id.clone(),
         claim: Claim {
@@ -327,11 +308,7 @@ pub fn claim(
             lease_until,
         },
     });
-    Ok(Decision {
-        events,
-        handoff: Some(handoff.id.clone()),
-        lease_until: Some(lease_until),
-    })
+    Ok(Decision::about(&handoff.id, events).with_lease(lease_until))
 }
 
 /// Renews the lease of the caller's claim.
@@ -350,15 +327,8 @@ pub fn renew(
 }
 
 fn renewed(handoff: &Handoff, context: &Context<'_>) -> Decision {
-    let until = context
-        .now
-        .saturating_add(context.limits.lease)
-        .min(handoff.deadline);
-    Decision {
-        events: Vec::new(),
-        handoff: Some(handoff.id.clone()),
-        lease_until: Some(until),
-    }
+    let until = context.now.saturating_add(context.limits.lease).min(handoff.deadline);
+    Decision::about(&handoff.id, Vec::new()).with_lease(until)
 }
 
 /// Refuses an offer.
@@ -415,11 +385,7 @@ pub fn reject(
             note: Some(command.note),
         }
     };
-    Ok(Decision {
-        events: vec![event],
-        handoff: Some(handoff.id.clone()),
-        lease_until: None,
-    })
+    Ok(Decision::about(&handoff.id, vec![event]))
 }
 
 /// Takes an offer back.
@@ -466,11 +432,7 @@ pub fn withdraw(
         failing: None,
         note: command.note,
     };
-    Ok(Decision {
-        events: vec![event],
-        handoff: Some(handoff.id.clone()),
-        lease_until: None,
-    })
+    Ok(Decision::about(&handoff.id, vec![event]))
 }
 
 /// Records that a deadline or a lease of the open handoff has passed, if it has. Expiry is judged
@@ -501,13 +463,7 @@ pub fn sweep(view: &super::View<'_>, context: &Context<'_>) -> Vec<Event> {
 /// The event that ends `handoff` without moving control.
 #[must_use]
 pub(super) fn ended(handoff: &Handoff, status: HandoffStatus, reason: Option<EndReason>) -> Event {
-    Event::HandoffEnded {
-        handoff: handoff.id.clone(),
-        status,
-        reason,
-        failing: None,
-        note: None,
-    }
+    Event::HandoffEnded { handoff: handoff.id.clone(), status, reason, failing: None, note: None }
 }
 
 pub(super) fn receiver(handoff: &Handoff, context: &Context<'_>) -> Result<(), Refusal> {
@@ -545,17 +501,11 @@ pub(super) fn not_expired(handoff: &Handoff, now: Timestamp) -> Result<(), super
     }
     let refusal = Refusal::new(
         Reason::HandoffEnded,
-        format!(
-            "handoff {} expired at {}: a new packet is needed",
-            handoff.id, handoff.deadline
-        ),
+        format!("handoff {} expired at {}: a new packet is needed", handoff.id, handoff.deadline),
     )
     .with("handoffId", &handoff.id)
     .with("status", HandoffStatus::Expired.name());
-    Err(super::Refused {
-        refusal,
-        events: vec![ended(handoff, HandoffStatus::Expired, None)],
-    })
+    Err(super::Refused { refusal, events: vec![ended(handoff, HandoffStatus::Expired, None)] })
 }
 
 /// The caller's live claim.
@@ -568,16 +518,11 @@ pub(super) fn live_claim<'h>(
     let Some(claim) = &handoff.claim else {
         return Err(Refusal::new(
             Reason::ClaimRequired,
-            format!(
-                "handoff {} is not claimed by {caller}; claim it first",
-                handoff.id
-            ),
+            format!("handoff {} is not claimed by {caller}; claim it first", handoff.id),
         )
         .with("handoffId", &handoff.id));
     };
-    let until = handoff
-        .lease_until(context.limits, context.started)
-        .unwrap_or(claim.lease_until);
+    let until = handoff.lease_until(context.limits, context.started).unwrap_or(claim.lease_until);
     if claim.claimant.principal != *caller || claim.instance != *instance {
         if context.now < until {
             return Err(held_by_other(handoff, context));
@@ -619,16 +564,11 @@ pub(super) fn same_packet(handoff: &Handoff, packet: &Digest) -> Result<(), Refu
 }
 
 fn held_by_other(handoff: &Handoff, context: &Context<'_>) -> Refusal {
-    let until = handoff
-        .lease_until(context.limits, context.started)
-        .unwrap_or(context.now);
+    let until = handoff.lease_until(context.limits, context.started).unwrap_or(context.now);
     let wait = until.since(context.now).max(Span::from_millis(1));
     Refusal::new(
         Reason::ClaimHeld,
-        format!(
-            "handoff {} is claimed until {until}; try again then",
-            handoff.id
-        ),
+        format!("handoff {} is claimed until {until}; try again then", handoff.id),
     )
     .with("handoffId", &handoff.id)
     .with("leaseExpiresAt", until)

@@ -43,12 +43,7 @@ impl IdError {
     }
 
     fn new(kind: &'static str, value: &str, problem: String, remedy: &'static str) -> Self {
-        Self {
-            kind,
-            value: echo(value),
-            problem,
-            remedy,
-        }
+        Self { kind, value: echo(value), problem, remedy }
     }
 }
 
@@ -157,12 +152,7 @@ macro_rules! ids {
 }
 
 const fn token(kind: &'static str) -> Shape {
-    Shape {
-        kind,
-        bytes_max: 256,
-        allowed: is_token_char,
-        remedy: TOKEN_REMEDY,
-    }
+    Shape { kind, bytes_max: 256, allowed: is_token_char, remedy: TOKEN_REMEDY }
 }
 
 ids! {
@@ -244,13 +234,7 @@ mod tests {
     // An identifier with a space or a quotation mark breaks logs, keys and metadata downstream.
     #[test]
     fn tokens_refuse_what_is_not_visible_ascii() {
-        for good in [
-            "agent:writer",
-            "local:anonymous",
-            "baton:readback",
-            "a/b@c",
-            "~",
-        ] {
+        for good in ["agent:writer", "local:anonymous", "baton:readback", "a/b@c", "~"] {
             assert_eq!(PrincipalId::parse(good).unwrap().as_str(), good);
         }
         for bad in ["", "a b", "a\n", "a\"b", "a\\b", "\u{e4}", "a\u{7f}"] {
@@ -284,10 +268,7 @@ mod tests {
         assert_eq!(error.kind(), "Namespace");
         assert_eq!(error.value().chars().count(), 64 + 3);
         let text = error.to_string();
-        assert!(
-            text.contains("10000 bytes") && text.contains("send 1 to 64"),
-            "{text}"
-        );
+        assert!(text.contains("10000 bytes") && text.contains("send 1 to 64"), "{text}");
         assert!(text.len() < 400);
         let text = PrincipalId::parse("a b").unwrap_err().to_string();
         assert!(text.contains("' ' at byte 1"), "{text}");

@@ -24,9 +24,9 @@ pub mod work;
 
 use std::collections::BTreeSet;
 
+use digest::{Epoch, Revision};
 use event::Event;
 use handoff::Handoff;
-use digest::{Epoch, Revision};
 use id::{Capability, HandoffId, Namespace, TaskId};
 use refusal::Refusal;
 use task::{Party, Task};
@@ -93,27 +93,34 @@ pub struct Decision {
     pub handoff: Option<HandoffId>,
     /// The end of the lease that was given or renewed. A renewal has no event.
     pub lease_until: Option<Timestamp>,
+    /// The receipt that was accepted before, if the command repeats it.
+    pub repeats: Option<handoff::Received>,
 }
 
 impl Decision {
-    /// The answer to a command that was carried out before: nothing happens.
+    /// The answer to a receipt that was accepted before: nothing happens.
     #[must_use]
-    pub fn repeat(handoff: HandoffId) -> Self {
-        Self {
-            events: Vec::new(),
-            handoff: Some(handoff),
-            lease_until: None,
-        }
+    pub fn repeat(handoff: HandoffId, received: handoff::Received) -> Self {
+        Self { handoff: Some(handoff), repeats: Some(received), ..Self::default() }
     }
 
     /// One event.
     #[must_use]
     pub fn event(event: Event) -> Self {
-        Self {
-            events: vec![event],
-            handoff: None,
-            lease_until: None,
-        }
+        Self { events: vec![event], ..Self::default() }
+    }
+
+    /// Events about a handoff.
+    #[must_use]
+    pub fn about(handoff: &HandoffId, events: Vec<Event>) -> Self {
+        Self { events, handoff: Some(handoff.clone()), ..Self::default() }
+    }
+
+    /// The same with a lease.
+    #[must_use]
+    pub fn with_lease(mut self, until: Timestamp) -> Self {
+        self.lease_until = Some(until);
+        self
     }
 }
 
@@ -149,10 +156,7 @@ pub struct Refused {
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self {
-            refusal,
-            events: Vec::new(),
-        }
+        Self { refusal, events: Vec::new() }
     }
 }
 

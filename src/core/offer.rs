@@ -82,21 +82,9 @@ pub fn offer(task: &Task, command: &OfferHandoff, context: &Context<'_>) -> Judg
     if command.terms.checkpoint.is_none() {
         return Err(checkpoint_required(task, "the packet names none").into());
     }
-    let offered = opened(
-        task,
-        &command.terms,
-        command.supersedes.clone(),
-        None,
-        context,
-    )?;
-    events.push(Event::HandoffOffered {
-        handoff: Box::new(offered),
-    });
-    Ok(Decision {
-        events,
-        handoff: Some(command.terms.handoff.clone()),
-        lease_until: None,
-    })
+    let offered = opened(task, &command.terms, command.supersedes.clone(), None, context)?;
+    events.push(Event::HandoffOffered { handoff: Box::new(offered) });
+    Ok(Decision::about(&command.terms.handoff, events))
 }
 
 fn replaced(task: &Task, command: &OfferHandoff) -> Result<Option<Event>, Refusal> {
@@ -158,23 +146,13 @@ pub fn offer_on_behalf(task: &Task, command: &OfferOnBehalf, context: &Context<'
             .with("handoffId", &open.id)
             .into());
         }
-        events.push(ended(
-            open,
-            HandoffStatus::Withdrawn,
-            Some(EndReason::OperatorTakeover),
-        ));
+        events.push(ended(open, HandoffStatus::Withdrawn, Some(EndReason::OperatorTakeover)));
     }
     bound(task, &command.terms)?;
     let mut offered = opened(task, &command.terms, None, Some(command.note), context)?;
     offered.offered_by = context.caller.party.principal.clone();
-    events.push(Event::HandoffOffered {
-        handoff: Box::new(offered),
-    });
-    Ok(Decision {
-        events,
-        handoff: Some(command.terms.handoff.clone()),
-        lease_until: None,
-    })
+    events.push(Event::HandoffOffered { handoff: Box::new(offered) });
+    Ok(Decision::about(&command.terms.handoff, events))
 }
 
 fn may_offer_on_behalf(task: &Task, context: &Context<'_>) -> Result<(), Refusal> {
@@ -218,16 +196,10 @@ fn bound(task: &Task, terms: &Terms) -> Result<(), Refusal> {
     }
     let latest = task.checkpoint.as_ref().map(|c| c.digest);
     if terms.checkpoint != latest {
-        return Err(checkpoint_required(
-            task,
-            "the packet does not name the latest one",
-        ));
+        return Err(checkpoint_required(task, "the packet does not name the latest one"));
     }
     if latest.is_some() && task.artifacts_moved {
-        return Err(checkpoint_required(
-            task,
-            "artifacts have changed since the latest one",
-        ));
+        return Err(checkpoint_required(task, "artifacts have changed since the latest one"));
     }
     Ok(())
 }
@@ -281,10 +253,7 @@ fn opened(
 }
 
 fn ttl(terms: &Terms, context: &Context<'_>) -> Span {
-    terms
-        .ttl
-        .unwrap_or(context.limits.offer_ttl)
-        .min(context.limits.offer_ttl_max)
+    terms.ttl.unwrap_or(context.limits.offer_ttl).min(context.limits.offer_ttl_max)
 }
 
 fn known_receiver(task: &Task, terms: &Terms) -> Result<(), Refusal> {
@@ -329,10 +298,7 @@ fn within_scope(task: &Task, terms: &Terms, now: Timestamp) -> Result<(), Refusa
     let Some(own) = &task.scope else {
         return Err(Refusal::new(
             Reason::ScopeExceeded,
-            format!(
-                "task {} has no scope, so none can be handed on; create it with one",
-                task.id
-            ),
+            format!("task {} has no scope, so none can be handed on; create it with one", task.id),
         )
         .with("taskId", &task.id));
     };
@@ -363,10 +329,7 @@ fn room_for_owner(task: &Task, terms: &Terms) -> Result<(), Refusal> {
     }
     Err(Refusal::new(
         Reason::LimitExceeded,
-        format!(
-            "task {} has had {PAST_OWNERS_MAX} different owners; open a new task",
-            task.id
-        ),
+        format!("task {} has had {PAST_OWNERS_MAX} different owners; open a new task", task.id),
     )
     .with("taskId", &task.id))
 }
@@ -375,10 +338,7 @@ fn room_for_owner(task: &Task, terms: &Terms) -> Result<(), Refusal> {
 /// receiver belongs to another account than the sender.
 fn blind(task: &Task, terms: &Terms) -> Result<bool, Refusal> {
     let crosses = task.policy.trust_boundary
-        || terms
-            .eligible
-            .iter()
-            .any(|p| p.account != task.owner.account);
+        || terms.eligible.iter().any(|p| p.account != task.owner.account);
     let blind = terms.blind.unwrap_or(crosses);
     if !blind {
         return Ok(false);
@@ -391,14 +351,10 @@ fn blind(task: &Task, terms: &Terms) -> Result<bool, Refusal> {
         .with("taskId", &task.id)
     };
     if terms.terms_leak {
-        return Err(impossible(
-            "the contract's own text holds a digest that would be withheld",
-        ));
+        return Err(impossible("the contract's own text holds a digest that would be withheld"));
     }
     if !terms.hashable && !terms.echo_allowed {
-        return Err(impossible(
-            "no source and no artifact has a digest that could be withheld",
-        ));
+        return Err(impossible("no source and no artifact has a digest that could be withheld"));
     }
     Ok(true)
 }

@@ -77,10 +77,7 @@ fn not_owner(task: &Task, epoch: Epoch, context: &Context<'_>) -> Refusal {
     }
     Refusal::new(
         Reason::NotOwner,
-        format!(
-            "{caller} does not own task {}; only its owner may write",
-            task.id
-        ),
+        format!("{caller} does not own task {}; only its owner may write", task.id),
     )
     .with("taskId", &task.id)
 }
@@ -99,12 +96,9 @@ fn stale(task: &Task, epoch: Epoch) -> Refusal {
 
 /// The refusal that tells an owner of a canceled task to stop.
 pub(super) fn canceled(task: &Task) -> Refusal {
-    Refusal::new(
-        Reason::TaskCanceled,
-        format!("task {} was canceled; stop work", task.id),
-    )
-    .with("taskId", &task.id)
-    .with("epoch", task.epoch)
+    Refusal::new(Reason::TaskCanceled, format!("task {} was canceled; stop work", task.id))
+        .with("taskId", &task.id)
+        .with("epoch", task.epoch)
 }
 
 /// Checks the revision. A conflict writes nothing and is recorded.
@@ -112,11 +106,7 @@ pub(super) fn at_revision(task: &Task, seen: Revision, rpc: &'static str) -> Res
     if task.revision == seen {
         return Ok(());
     }
-    let request = task
-        .updated_request
-        .as_ref()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let request = task.updated_request.as_ref().map(ToString::to_string).unwrap_or_default();
     let refusal = Refusal::new(
         Reason::StateConflict,
         format!(
@@ -129,10 +119,7 @@ pub(super) fn at_revision(task: &Task, seen: Revision, rpc: &'static str) -> Res
     .with("epoch", task.epoch)
     .with("updatedBy", &task.updated_by)
     .with("updatedRequestId", request);
-    let events = vec![Event::WriteRefused {
-        reason: Reason::StateConflict,
-        rpc,
-    }];
+    let events = vec![Event::WriteRefused { reason: Reason::StateConflict, rpc }];
     Err(Refused { refusal, events })
 }
 
@@ -161,10 +148,7 @@ fn no_open_offer(task: &Task) -> Result<(), Refusal> {
     };
     Err(Refusal::new(
         Reason::HandoffPending,
-        format!(
-            "task {} is offered by handoff {}; withdraw it first",
-            task.id, offer.id
-        ),
+        format!("task {} is offered by handoff {}; withdraw it first", task.id, offer.id),
     )
     .with("taskId", &task.id)
     .with("handoffId", &offer.id))
@@ -193,9 +177,7 @@ pub fn resume(task: &Task, command: &ResumeOwnership, context: &Context<'_>) -> 
         return Err(stale(task, command.epoch).into());
     }
     open(task)?;
-    Ok(Decision::event(Event::OwnershipResumed {
-        instance: command.instance.clone(),
-    }))
+    Ok(Decision::event(Event::OwnershipResumed { instance: command.instance.clone() }))
 }
 
 /// Records that the owner's lease has run out, if it has. It moves nothing.

@@ -45,33 +45,21 @@ pub fn sight(task: &Task, caller: &Caller) -> Sight {
         return Sight::Full;
     }
     if let Some(past) = task.past_owner(principal) {
-        return Sight::PastOwner {
-            until_sequence: past.until_sequence,
-        };
+        return Sight::PastOwner { until_sequence: past.until_sequence };
     }
-    if receiver {
-        Sight::Receiver
-    } else {
-        Sight::None
-    }
+    if receiver { Sight::Receiver } else { Sight::None }
 }
 
 /// The answer to whoever may not see a task, and for a task that is not there: the same, byte for byte.
 #[must_use]
 pub fn no_such_task(id: &TaskId) -> Refusal {
-    Refusal::new(
-        Reason::NotFound,
-        format!("task {id} is not known to you; check the id"),
-    )
-    .with("taskId", id)
+    Refusal::new(Reason::NotFound, format!("task {id} is not known to you; check the id"))
+        .with("taskId", id)
 }
 
 /// The same for a handoff.
 #[must_use]
 pub fn no_such_handoff(id: &HandoffId) -> Refusal {
-    Refusal::new(
-        Reason::NotFound,
-        format!("handoff {id} is not known to you; check the id"),
-    )
-    .with("handoffId", id)
+    Refusal::new(Reason::NotFound, format!("handoff {id} is not known to you; check the id"))
+        .with("handoffId", id)
 }

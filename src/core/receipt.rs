@@ -122,25 +122,10 @@ pub enum Comparison {
 pub fn compare(packet: Digest, expected: &Elements, echo: &Echo) -> Comparison {
     let mut found = Vec::new();
     let task = echo.task.as_deref().map(str::to_ascii_lowercase);
-    single(
-        &mut found,
-        Element::TaskId,
-        task.as_deref(),
-        &expected.task.as_str(),
-    );
+    single(&mut found, Element::TaskId, task.as_deref(), &expected.task.as_str());
     compare_contract(&mut found, &expected.contract, echo.contract.as_ref());
-    keyed(
-        &mut found,
-        Element::SourceSnapshot,
-        expected.sources.as_ref(),
-        echo.sources.as_ref(),
-    );
-    keyed(
-        &mut found,
-        Element::Artifacts,
-        expected.artifacts.as_ref(),
-        echo.artifacts.as_ref(),
-    );
+    keyed(&mut found, Element::SourceSnapshot, expected.sources.as_ref(), echo.sources.as_ref());
+    keyed(&mut found, Element::Artifacts, expected.artifacts.as_ref(), echo.artifacts.as_ref());
     compare_scope(&mut found, &expected.scope, echo.scope.as_ref());
     if !found.is_empty() {
         return Comparison::Differs(found);
@@ -150,19 +135,13 @@ pub fn compare(packet: Digest, expected: &Elements, echo: &Echo) -> Comparison {
     Comparison::Matched(Box::new(MatchedEcho {
         packet,
         scope: expected.scope.clone(),
-        sources: sources
-            .map(|(id, (_, digest))| (id.clone(), digest.is_some()))
-            .collect(),
+        sources: sources.map(|(id, (_, digest))| (id.clone(), digest.is_some())).collect(),
         artifacts: artifacts.map(|(id, _)| id.clone()).collect(),
     }))
 }
 
 fn push(found: &mut Vec<Mismatch>, element: Element, key: &str, description: &str) {
-    found.push(Mismatch {
-        element,
-        key: key.to_owned(),
-        description: description.to_owned(),
-    });
+    found.push(Mismatch { element, key: key.to_owned(), description: description.to_owned() });
 }
 
 fn single<T: PartialEq>(
@@ -184,28 +163,13 @@ fn compare_contract(
     echo: Option<&(VersionLabel, Digest)>,
 ) {
     let Some((version, digest)) = echo else {
-        return push(
-            found,
-            Element::Contract,
-            "",
-            "is absent; nothing is defaulted",
-        );
+        return push(found, Element::Contract, "", "is absent; nothing is defaulted");
     };
     if *version != expected.0 {
-        push(
-            found,
-            Element::Contract,
-            "version",
-            "is not the packet's contract version",
-        );
+        push(found, Element::Contract, "version", "is not the packet's contract version");
     }
     if *digest != expected.1 {
-        push(
-            found,
-            Element::Contract,
-            "digest",
-            "is not the digest of the packet's contract",
-        );
+        push(found, Element::Contract, "digest", "is not the digest of the packet's contract");
     }
 }
 
@@ -219,12 +183,7 @@ fn keyed<K: Ord + AsRef<str>, D: PartialEq>(
         return push(found, element, "", "is absent; nothing is defaulted");
     };
     let Some(expected) = expected else {
-        return push(
-            found,
-            element,
-            "",
-            "is not known to the packet and cannot be confirmed",
-        );
+        return push(found, element, "", "is not known to the packet and cannot be confirmed");
     };
     for (key, (version, digest)) in expected {
         match echo.get(key) {
@@ -252,10 +211,7 @@ fn compare_scope(found: &mut Vec<Mismatch>, expected: &Scope, echo: Option<&Scop
         ("resources", echo.resources == expected.resources),
         ("operations", echo.operations == expected.operations),
         ("expires_at", echo.expires_at == expected.expires_at),
-        (
-            "approval_conditions",
-            echo.approval_conditions == expected.approval_conditions,
-        ),
+        ("approval_conditions", echo.approval_conditions == expected.approval_conditions),
         ("prohibitions", echo.prohibitions == expected.prohibitions),
     ];
     for (key, equal) in parts {
@@ -335,15 +291,12 @@ fn repeat(done: &Handoff, command: &AcknowledgeHandoff, context: &Context<'_>) -
     if stored.elements != command.elements {
         return Err(Refusal::new(
             Reason::ReceiptConflict,
-            format!(
-                "handoff {} was received with another receipt; it stays as it is",
-                done.id
-            ),
+            format!("handoff {} was received with another receipt; it stays as it is", done.id),
         )
         .with("handoffId", &done.id)
         .into());
     }
-    Ok(Decision::repeat(done.id.clone()))
+    Ok(Decision::repeat(done.id.clone(), stored.clone()))
 }
 
 fn plausible_time(
@@ -383,10 +336,7 @@ fn mismatch(open: &Handoff, found: &[Mismatch], context: &Context<'_>) -> Refuse
         } else {
             format!("receipt.{}[{}]", m.element.field(), m.key)
         };
-        Violation {
-            field,
-            description: m.description.clone(),
-        }
+        Violation { field, description: m.description.clone() }
     });
     let refusal = Refusal::new(
         Reason::ReceiptMismatch,
@@ -441,11 +391,7 @@ fn received(
         axes,
         assurances,
     }));
-    Decision {
-        events: vec![event],
-        handoff: Some(open.id.clone()),
-        lease_until: None,
-    }
+    Decision::about(&open.id, vec![event])
 }
 
 /// A value counts as fetched only if it was withheld and the receiver had no other way of knowing it:
@@ -474,17 +420,10 @@ fn assurances(
         one(Element::Scope, "", false),
     ];
     all.extend(echo.sources.iter().map(|(id, has_digest)| {
-        one(
-            Element::SourceSnapshot,
-            id.as_str(),
-            *has_digest && !knew_all,
-        )
+        one(Element::SourceSnapshot, id.as_str(), *has_digest && !knew_all)
     }));
     all.extend(echo.artifacts.iter().map(|id| {
-        let made = task
-            .artifacts
-            .get(id)
-            .is_some_and(|a| a.put_by.principal == *receiver);
+        let made = task.artifacts.get(id).is_some_and(|a| a.put_by.principal == *receiver);
         one(Element::Artifacts, id.as_str(), !knew_all && !made)
     }));
     all

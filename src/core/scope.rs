@@ -116,18 +116,8 @@ impl Scope {
     pub fn check_limits(&self) -> Result<(), Vec<ScopeError>> {
         let mut errors = Vec::new();
         let sizes = [
-            (
-                "resources",
-                self.resources.len(),
-                RESOURCES_MAX,
-                "name prefixes ending /* or /**",
-            ),
-            (
-                "operations",
-                self.operations.len(),
-                OPERATIONS_MAX,
-                "name coarser operations",
-            ),
+            ("resources", self.resources.len(), RESOURCES_MAX, "name prefixes ending /* or /**"),
+            ("operations", self.operations.len(), OPERATIONS_MAX, "name coarser operations"),
             (
                 "approval conditions",
                 self.approval_conditions.len(),
@@ -143,34 +133,18 @@ impl Scope {
         ];
         for (what, count, max, remedy) in sizes {
             if count > max {
-                errors.push(ScopeError::TooMany {
-                    what,
-                    count,
-                    max,
-                    remedy,
-                });
+                errors.push(ScopeError::TooMany { what, count, max, remedy });
             }
         }
-        let conditions = self
-            .approval_conditions
-            .iter()
-            .map(|c| ("approval condition", c));
+        let conditions = self.approval_conditions.iter().map(|c| ("approval condition", c));
         let prohibitions = self.prohibitions.iter().map(|c| ("prohibition", c));
         for (what, text) in conditions.chain(prohibitions) {
             let bytes = text.len();
             if bytes == 0 || bytes > CONDITION_BYTES_MAX {
-                errors.push(ScopeError::ConditionLength {
-                    what,
-                    value: echo(text),
-                    bytes,
-                });
+                errors.push(ScopeError::ConditionLength { what, value: echo(text), bytes });
             }
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(errors)
-        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 }
 
@@ -230,10 +204,7 @@ pub fn within(child: &Scope, parent: &Scope, now: Timestamp) -> Result<(), Vec<E
     if let Some(end) = parent.expires_at.filter(|_| parent.is_expired(now)) {
         excess.push(Excess::ParentExpired(end));
     }
-    let uncovered = child
-        .resources
-        .iter()
-        .filter(|r| !covered(r, &parent.resources));
+    let uncovered = child.resources.iter().filter(|r| !covered(r, &parent.resources));
     excess.extend(uncovered.cloned().map(Excess::Resource));
     let operations = child.operations.difference(&parent.operations);
     excess.extend(operations.cloned().map(Excess::Operation));
@@ -244,17 +215,11 @@ pub fn within(child: &Scope, parent: &Scope, now: Timestamp) -> Result<(), Vec<E
         }
         (_, None) | (Some(_), Some(_)) => {}
     }
-    let dropped = parent
-        .approval_conditions
-        .difference(&child.approval_conditions);
+    let dropped = parent.approval_conditions.difference(&child.approval_conditions);
     excess.extend(dropped.cloned().map(Excess::ApprovalCondition));
     let dropped = parent.prohibitions.difference(&child.prohibitions);
     excess.extend(dropped.cloned().map(Excess::Prohibition));
-    if excess.is_empty() {
-        Ok(())
-    } else {
-        Err(excess)
-    }
+    if excess.is_empty() { Ok(()) } else { Err(excess) }
 }
 
 /// Membership first: equal sets of 1024 resources would otherwise cost a million comparisons.
@@ -297,18 +262,13 @@ mod tests {
             resources: ["crm://orders/17", "crm://invoices/1", "crm://orders"]
                 .map(|text| Resource::parse(text).unwrap())
                 .into(),
-            operations: ["order.read", "order.write"]
-                .map(|t| Operation::parse(t).unwrap())
-                .into(),
+            operations: ["order.read", "order.write"].map(|t| Operation::parse(t).unwrap()).into(),
             expires_at: at(1001),
             approval_conditions: texts(&["another"]),
             prohibitions: texts(&[]),
         };
-        let messages: Vec<String> = within(&child, &parent(), NOW)
-            .unwrap_err()
-            .iter()
-            .map(Excess::to_string)
-            .collect();
+        let messages: Vec<String> =
+            within(&child, &parent(), NOW).unwrap_err().iter().map(Excess::to_string).collect();
         let expected = [
             "resource crm://invoices/1 ",
             "resource crm://orders ",
@@ -326,13 +286,7 @@ mod tests {
     // An absent expiry must not turn a grant of an hour into one for the task's life.
     #[test]
     fn an_absent_expiry_is_the_tasks_life() {
-        let (bounded, unbounded) = (
-            parent(),
-            Scope {
-                expires_at: None,
-                ..parent()
-            },
-        );
+        let (bounded, unbounded) = (parent(), Scope { expires_at: None, ..parent() });
         assert_eq!(
             within(&unbounded, &bounded, NOW),
             Err(vec![Excess::ExpiryAbsent(at(1000).unwrap())])
@@ -346,25 +300,15 @@ mod tests {
     fn an_expired_parent_covers_nothing() {
         let end = at(1000).unwrap();
         assert_eq!(within(&parent(), &parent(), at(999).unwrap()), Ok(()));
-        assert_eq!(
-            within(&parent(), &parent(), end),
-            Err(vec![Excess::ParentExpired(end)])
-        );
-        let nothing = Scope {
-            resources: [].into(),
-            operations: [].into(),
-            ..parent()
-        };
+        assert_eq!(within(&parent(), &parent(), end), Err(vec![Excess::ParentExpired(end)]));
+        let nothing = Scope { resources: [].into(), operations: [].into(), ..parent() };
         assert!(within(&nothing, &parent(), end).is_err());
     }
 
     // The receiver is another principal than the sender in every handoff.
     #[test]
     fn the_principal_is_not_compared() {
-        let child = Scope {
-            principal: "capability:billing".to_owned(),
-            ..parent()
-        };
+        let child = Scope { principal: "capability:billing".to_owned(), ..parent() };
         assert_eq!(within(&child, &parent(), NOW), Ok(()));
     }
 
@@ -373,12 +317,8 @@ mod tests {
     fn limits_are_reported_together() {
         let mut scope = parent();
         assert_eq!(scope.check_limits(), Ok(()));
-        scope.resources = (0..1025)
-            .map(|n| Resource::parse(&format!("x:{n}")).unwrap())
-            .collect();
-        scope.operations = (0..257)
-            .map(|n| Operation::parse(&n.to_string()).unwrap())
-            .collect();
+        scope.resources = (0..1025).map(|n| Resource::parse(&format!("x:{n}")).unwrap()).collect();
+        scope.operations = (0..257).map(|n| Operation::parse(&n.to_string()).unwrap()).collect();
         scope.prohibitions = (0..257).map(|n| n.to_string()).collect();
         scope.approval_conditions = [String::new(), "x".repeat(1025)].into();
         assert_eq!(scope.check_limits().unwrap_err().len(), 5);
@@ -426,9 +366,7 @@ mod tests {
         let mut child = parent.clone();
         child.resources.retain(|_| kept());
         child.operations.retain(|_| kept());
-        child
-            .approval_conditions
-            .extend(more.approval_conditions.iter().cloned());
+        child.approval_conditions.extend(more.approval_conditions.iter().cloned());
         child.prohibitions.extend(more.prohibitions.iter().cloned());
         child.expires_at = match (parent.expires_at, more.expires_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -441,9 +379,7 @@ mod tests {
     fn reduced(scope: &Scope) -> Scope {
         let mut reduced = scope.clone();
         let all = &scope.resources;
-        reduced
-            .resources
-            .retain(|r| !all.iter().any(|other| other != r && other.covers(r)));
+        reduced.resources.retain(|r| !all.iter().any(|other| other != r && other.covers(r)));
         reduced
     }
 

@@ -245,10 +245,7 @@ impl Task {
             updated_request: record.request.clone(),
             status_report: None,
             owner_absent: false,
-            owner_lease_until: created
-                .policy
-                .owner_lease
-                .map(|s| record.time.saturating_add(s)),
+            owner_lease_until: created.policy.owner_lease.map(|s| record.time.saturating_add(s)),
             cancel_requested: false,
             past_owners: Vec::new(),
             sequence: record.sequence,
@@ -259,17 +256,13 @@ impl Task {
     /// The open handoff, if one is.
     #[must_use]
     pub fn open_handoff(&self) -> Option<&Handoff> {
-        self.handoff
-            .as_ref()
-            .filter(|h| h.status == HandoffStatus::Pending)
+        self.handoff.as_ref().filter(|h| h.status == HandoffStatus::Pending)
     }
 
     /// The past ownership of a principal, if it had one.
     #[must_use]
     pub fn past_owner(&self, principal: &PrincipalId) -> Option<&PastOwner> {
-        self.past_owners
-            .iter()
-            .find(|past| past.party.principal == *principal)
+        self.past_owners.iter().find(|past| past.party.principal == *principal)
     }
 
     /// Puts `event` into its envelope: the next number, and the revision and epoch after it.
@@ -281,16 +274,8 @@ impl Task {
         request: Option<RequestId>,
         time: Timestamp,
     ) -> Recorded {
-        let revision = if event.changes_state() {
-            self.revision.next()
-        } else {
-            self.revision
-        };
-        let epoch = if event.raises_epoch() {
-            self.epoch.next()
-        } else {
-            self.epoch
-        };
+        let revision = if event.changes_state() { self.revision.next() } else { self.revision };
+        let epoch = if event.raises_epoch() { self.epoch.next() } else { self.epoch };
         Recorded {
             sequence: self.sequence.saturating_add(1),
             time,
@@ -325,12 +310,7 @@ impl Task {
 pub fn apply(task: &mut Task, record: &Recorded) {
     match &record.event {
         Event::TaskCreated(_) | Event::WriteRefused { .. } => {}
-        Event::CheckpointPut {
-            id,
-            version,
-            digest,
-            not_done_units,
-        } => {
+        Event::CheckpointPut { id, version, digest, not_done_units } => {
             task.checkpoint = Some(CheckpointFacts {
                 id: id.clone(),
                 version: *version,
@@ -346,24 +326,17 @@ pub fn apply(task: &mut Task, record: &Recorded) {
         }
         Event::ArtifactPut { artifact, axes } => {
             task.axes = *axes;
-            task.artifacts
-                .insert(artifact.id.clone(), (**artifact).clone());
+            task.artifacts.insert(artifact.id.clone(), (**artifact).clone());
             task.artifacts_moved = true;
         }
-        Event::ReadbackRecorded {
-            artifact, state, ..
-        } => apply_readback(task, artifact, *state),
+        Event::ReadbackRecorded { artifact, state, .. } => apply_readback(task, artifact, *state),
         Event::AcceptanceDecided { axes, .. } => task.axes = *axes,
         Event::TaskCanceled { axes, .. } => {
             task.axes = *axes;
             task.cancel_requested = true;
         }
         Event::TaskFrozen { note } => {
-            task.freeze = Some(Freeze {
-                by: record.by.clone(),
-                since: record.time,
-                note: *note,
-            });
+            task.freeze = Some(Freeze { by: record.by.clone(), since: record.time, note: *note });
         }
         Event::FreezeLifted { .. } => apply_lift(task, record.time),
         Event::HandoffOffered { handoff } => task.handoff = Some((**handoff).clone()),
@@ -399,9 +372,7 @@ fn apply_lift(task: &mut Task, now: Timestamp) {
         return;
     };
     let frozen = now.since(freeze.since);
-    task.owner_lease_until = task
-        .owner_lease_until
-        .map(|until| until.saturating_add(frozen));
+    task.owner_lease_until = task.owner_lease_until.map(|until| until.saturating_add(frozen));
     if let Some(handoff) = &mut task.handoff {
         handoff.deadline = handoff.deadline.saturating_add(frozen);
     }
@@ -441,9 +412,7 @@ fn settle_envelope(task: &mut Task, record: &Recorded) {
     if record.by == task.owner.principal {
         // Every write of the owner shows that it is there.
         task.owner_absent = false;
-        task.owner_lease_until = task
-            .policy
-            .owner_lease
-            .map(|lease| record.time.saturating_add(lease));
+        task.owner_lease_until =
+            task.policy.owner_lease.map(|lease| record.time.saturating_add(lease));
     }
 }

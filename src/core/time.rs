@@ -26,11 +26,7 @@ impl Timestamp {
 
     /// From microseconds since the Unix epoch; `None` outside the years 1 to 9999.
     pub const fn from_micros(micros: i64) -> Option<Self> {
-        if Self::MIN.0 <= micros && micros <= Self::MAX.0 {
-            Some(Self(micros))
-        } else {
-            None
-        }
+        if Self::MIN.0 <= micros && micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
     }
 
     /// From microseconds since the Unix epoch; the nearest representable point.
@@ -89,10 +85,7 @@ impl fmt::Display for Timestamp {
         let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
         let of_day = seconds.rem_euclid(SECONDS_PER_DAY);
         let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
-        )
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
     }
 }
 
@@ -175,11 +168,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     // From March on, five months have 153 days (31, 30, 31, 30, 31), again and again.
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let (month, carry) = if march_month < 10 {
-        (march_month + 3, 0)
-    } else {
-        (march_month - 9, 1)
-    };
+    let (month, carry) = if march_month < 10 { (march_month + 3, 0) } else { (march_month - 9, 1) };
     (cycle * 400 + year_of_cycle + carry, month, day)
 }
 
@@ -190,9 +179,7 @@ mod tests {
     // A wrong date in a digest's input makes two honest parties disagree about one snapshot.
     #[test]
     fn every_day_of_the_years_1_to_9999_has_its_date() {
-        let mut days = Timestamp::MIN
-            .0
-            .div_euclid(SECONDS_PER_DAY * MICROS_PER_SECOND);
+        let mut days = Timestamp::MIN.0.div_euclid(SECONDS_PER_DAY * MICROS_PER_SECOND);
         for year in 1..=9999_i64 {
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
             for month in 1..=12 {
@@ -208,10 +195,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(
-            days * SECONDS_PER_DAY * MICROS_PER_SECOND,
-            Timestamp::MAX.0 + 1
-        );
+        assert_eq!(days * SECONDS_PER_DAY * MICROS_PER_SECOND, Timestamp::MAX.0 + 1);
     }
 
     // The text form is digested; a digit more or less is another digest.
@@ -231,30 +215,13 @@ mod tests {
     fn arithmetic_stays_in_range() {
         assert_eq!(Timestamp::MAX.checked_add(Span::from_micros(1)), None);
         assert_eq!(Timestamp::MIN.checked_sub(Span::from_micros(1)), None);
-        assert_eq!(
-            Timestamp::MAX.saturating_add(Span::from_secs(i64::MAX)),
-            Timestamp::MAX
-        );
-        assert_eq!(
-            Timestamp::MIN.saturating_sub(Span::from_secs(1)),
-            Timestamp::MIN
-        );
+        assert_eq!(Timestamp::MAX.saturating_add(Span::from_secs(i64::MAX)), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.saturating_sub(Span::from_secs(1)), Timestamp::MIN);
         assert_eq!(Timestamp::from_micros(i64::MAX), None);
-        let later = Timestamp::UNIX_EPOCH
-            .checked_add(Span::from_millis(1500))
-            .unwrap();
-        assert_eq!(
-            later.since(Timestamp::UNIX_EPOCH),
-            Span::from_micros(1_500_000)
-        );
+        let later = Timestamp::UNIX_EPOCH.checked_add(Span::from_millis(1500)).unwrap();
+        assert_eq!(later.since(Timestamp::UNIX_EPOCH), Span::from_micros(1_500_000));
         assert_eq!(Timestamp::UNIX_EPOCH.since(later).to_string(), "-1.500000s");
-        assert_eq!(
-            Span::from_micros(i64::MIN).to_string(),
-            "-9223372036854.775808s"
-        );
-        assert_eq!(
-            Span::from_secs(1).checked_add(Span::from_micros(i64::MAX)),
-            None
-        );
+        assert_eq!(Span::from_micros(i64::MIN).to_string(), "-9223372036854.775808s");
+        assert_eq!(Span::from_secs(1).checked_add(Span::from_micros(i64::MAX)), None);
     }
 }

@@ -69,27 +69,16 @@ pub fn record_readback(task: &Task, command: &RecordReadback, context: &Context<
     }];
     let falls = state == ArtifactState::Rejected && artifact.state != ArtifactState::Rejected;
     if let (true, Some(open)) = (falls, task.open_handoff()) {
-        events.push(ended(
-            open,
-            HandoffStatus::Stale,
-            Some(EndReason::ArtifactChanged),
-        ));
+        events.push(ended(open, HandoffStatus::Stale, Some(EndReason::ArtifactChanged)));
     }
-    Ok(Decision {
-        events,
-        handoff: None,
-        lease_until: None,
-    })
+    Ok(Decision { events, ..Decision::default() })
 }
 
 fn bound_artifact<'t>(task: &'t Task, command: &RecordReadback) -> Result<&'t Artifact, Refusal> {
     let Some(artifact) = task.artifacts.get(&command.artifact) else {
         return Err(Refusal::new(
             Reason::NotFound,
-            format!(
-                "artifact {} is not known in task {}",
-                command.artifact, task.id
-            ),
+            format!("artifact {} is not known in task {}", command.artifact, task.id),
         )
         .with("artifactId", &command.artifact));
     };
@@ -149,11 +138,7 @@ pub fn decide_acceptance(task: &Task, command: &DecideAcceptance, context: &Cont
         met(task)?;
     }
     let axes = Axes {
-        acceptance: if command.accept {
-            Acceptance::Accepted
-        } else {
-            Acceptance::Rejected
-        },
+        acceptance: if command.accept { Acceptance::Accepted } else { Acceptance::Rejected },
         disposition: if command.accept || command.close {
             Disposition::Closed
         } else {
@@ -170,11 +155,7 @@ pub fn decide_acceptance(task: &Task, command: &DecideAcceptance, context: &Cont
         verifier: context.caller.party.principal.clone(),
         decision: command.decision,
     });
-    Ok(Decision {
-        events,
-        handoff: None,
-        lease_until: None,
-    })
+    Ok(Decision { events, ..Decision::default() })
 }
 
 /// What acceptance needs: every expected artifact, each read back, nothing rejected, nothing left to do.
@@ -197,10 +178,7 @@ fn met(task: &Task) -> Result<(), Refusal> {
     if !unread.is_empty() {
         return Err(Refusal::new(
             Reason::ReadbackRequired,
-            format!(
-                "task {} has artifacts that nobody has read back; record readbacks",
-                task.id
-            ),
+            format!("task {} has artifacts that nobody has read back; record readbacks", task.id),
         )
         .with("taskId", &task.id)
         .with_violations(unread));
@@ -212,10 +190,7 @@ fn met(task: &Task) -> Result<(), Refusal> {
         .filter(|(role, count)| standing(role) < **count as usize)
         .map(|(role, count)| Violation {
             field: format!("policy.expected[{role}]"),
-            description: format!(
-                "{} of {count} verified artifacts of this role",
-                standing(role)
-            ),
+            description: format!("{} of {count} verified artifacts of this role", standing(role)),
         })
         .collect();
     if let Some(checkpoint) = task.checkpoint.as_ref().filter(|c| c.not_done_units > 0) {
@@ -229,10 +204,7 @@ fn met(task: &Task) -> Result<(), Refusal> {
     }
     Err(Refusal::new(
         Reason::AcceptanceNotMet,
-        format!(
-            "task {} does not meet its contract; finish what is listed",
-            task.id
-        ),
+        format!("task {} does not meet its contract; finish what is listed", task.id),
     )
     .with("taskId", &task.id)
     .with_violations(unmet))
@@ -245,10 +217,7 @@ fn verifier(task: &Task, context: &Context<'_>) -> Result<(), Refusal> {
     }
     Err(Refusal::new(
         Reason::NotVerifier,
-        format!(
-            "{caller} is not a verifier of task {}; its policy names who is",
-            task.id
-        ),
+        format!("{caller} is not a verifier of task {}; its policy names who is", task.id),
     )
     .with("taskId", &task.id))
 }
@@ -256,13 +225,8 @@ fn verifier(task: &Task, context: &Context<'_>) -> Result<(), Refusal> {
 /// The caller did not put this artifact version and has not owned the task since it was put, and neither
 /// has a principal of its account.
 fn independent_of(task: &Task, artifact: &Artifact, context: &Context<'_>) -> Result<(), Refusal> {
-    let since = task
-        .past_owners
-        .iter()
-        .filter(|p| p.until_sequence > artifact.put_sequence);
-    let executors = since
-        .map(|p| &p.party)
-        .chain([&artifact.put_by, &task.owner]);
+    let since = task.past_owners.iter().filter(|p| p.until_sequence > artifact.put_sequence);
+    let executors = since.map(|p| &p.party).chain([&artifact.put_by, &task.owner]);
     not_among(executors, task, context)
 }
 

@@ -54,19 +54,13 @@ pub fn put_checkpoint(task: &Task, command: &PutCheckpoint, context: &Context<'_
     if task.checkpoint.as_ref().is_some_and(|c| c.id == command.id) {
         return Err(Refusal::new(
             Reason::CheckpointExists,
-            format!(
-                "checkpoint {} exists in task {}; use a new id",
-                command.id, task.id
-            ),
+            format!("checkpoint {} exists in task {}; use a new id", command.id, task.id),
         )
         .with("taskId", &task.id)
         .into());
     }
     standing_artifacts(task, command)?;
-    let version = task
-        .checkpoint
-        .as_ref()
-        .map_or(1, |c| c.version.saturating_add(1));
+    let version = task.checkpoint.as_ref().map_or(1, |c| c.version.saturating_add(1));
     Ok(Decision::event(Event::CheckpointPut {
         id: command.id.clone(),
         version,
@@ -98,10 +92,8 @@ fn standing_artifacts(task: &Task, command: &PutCheckpoint) -> Result<(), Refusa
         }
     }
     let listed = |id: &ArtifactId| command.artifacts.iter().any(|(other, _, _)| other == id);
-    let missing = task
-        .artifacts
-        .values()
-        .find(|a| a.state != ArtifactState::Rejected && !listed(&a.id));
+    let missing =
+        task.artifacts.values().find(|a| a.state != ArtifactState::Rejected && !listed(&a.id));
     match missing {
         Some(artifact) => Err(drift(&artifact.id, "stands and is not listed")),
         None => Ok(()),
@@ -137,10 +129,7 @@ pub fn report_status(task: &Task, command: &ReportStatus, context: &Context<'_>)
     if to == Runtime::Paused && task.checkpoint.is_none() {
         return Err(Refusal::new(
             Reason::CheckpointRequired,
-            format!(
-                "task {} cannot pause without a checkpoint; put one first",
-                task.id
-            ),
+            format!("task {} cannot pause without a checkpoint; put one first", task.id),
         )
         .with("taskId", &task.id)
         .into());
@@ -148,11 +137,7 @@ pub fn report_status(task: &Task, command: &ReportStatus, context: &Context<'_>)
     let waits = matches!(to, Runtime::Paused | Runtime::Blocked);
     let mut axes = Axes {
         runtime: to,
-        released_by: if waits {
-            command.released_by
-        } else {
-            ReleasedBy::Nobody
-        },
+        released_by: if waits { command.released_by } else { ReleasedBy::Nobody },
         effect_uncertain: command.effect_uncertain,
         ..task.axes
     };
@@ -161,10 +146,7 @@ pub fn report_status(task: &Task, command: &ReportStatus, context: &Context<'_>)
         Runtime::Rejected | Runtime::Canceled => axes.disposition = Disposition::Closed,
         _ => {}
     }
-    Ok(Decision::event(Event::StatusReported {
-        axes,
-        report: command.report,
-    }))
+    Ok(Decision::event(Event::StatusReported { axes, report: command.report }))
 }
 
 /// The engine has ended. What is to be accepted waits for a verifier; only where nothing is, it closes.
@@ -205,22 +187,14 @@ fn legal_move(task: &Task, command: &ReportStatus) -> Result<(), Refusal> {
             "runtime does not move from {} to {}; it moves to {}",
             from.name(),
             to.name(),
-            if legal.is_empty() {
-                "nothing".to_owned()
-            } else {
-                legal.join(", ")
-            }
+            if legal.is_empty() { "nothing".to_owned() } else { legal.join(", ") }
         )));
     }
     if from == Runtime::RuntimeCompleted && task.axes.acceptance != Acceptance::Rejected {
-        return Err(illegal(
-            "rework begins only after the result was rejected".to_owned(),
-        ));
+        return Err(illegal("rework begins only after the result was rejected".to_owned()));
     }
     if to == Runtime::RuntimeCompleted && command.effect_uncertain {
-        return Err(illegal(
-            "an uncertain effect is reconciled before completion".to_owned(),
-        ));
+        return Err(illegal("an uncertain effect is reconciled before completion".to_owned()));
     }
     Ok(())
 }
@@ -266,10 +240,7 @@ pub fn put_artifact(task: &Task, command: &PutArtifact, context: &Context<'_>) -
         if present.version == command.version {
             return Err(Refusal::new(
                 Reason::ArtifactExists,
-                format!(
-                    "{} {} exists already; use a new version",
-                    command.id, command.version
-                ),
+                format!("{} {} exists already; use a new version", command.id, command.version),
             )
             .with("taskId", &task.id)
             .with("artifactId", &command.id)
@@ -278,10 +249,7 @@ pub fn put_artifact(task: &Task, command: &PutArtifact, context: &Context<'_>) -
     } else if task.artifacts.len() >= ARTIFACTS_MAX {
         return Err(Refusal::new(
             Reason::LimitExceeded,
-            format!(
-                "task {} has {ARTIFACTS_MAX} artifacts, the most it may have",
-                task.id
-            ),
+            format!("task {} has {ARTIFACTS_MAX} artifacts, the most it may have", task.id),
         )
         .with("taskId", &task.id)
         .into());
@@ -317,16 +285,9 @@ pub fn put_artifact(task: &Task, command: &PutArtifact, context: &Context<'_>) -
         run: command.run.clone(),
         content: command.content,
     };
-    Ok(Decision::event(Event::ArtifactPut {
-        artifact: Box::new(artifact),
-        axes,
-    }))
+    Ok(Decision::event(Event::ArtifactPut { artifact: Box::new(artifact), axes }))
 }
 
 fn not_canceling(task: &Task) -> Result<(), Refusal> {
-    if task.cancel_requested {
-        Err(owner::canceled(task))
-    } else {
-        Ok(())
-    }
+    if task.cancel_requested { Err(owner::canceled(task)) } else { Ok(()) }
 }

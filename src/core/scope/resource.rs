@@ -80,9 +80,9 @@ impl Resource {
         }
         match (self.reach, other.reach) {
             (Reach::Exact, _) | (Reach::Segment, Reach::Segment | Reach::Subtree) => false,
-            (Reach::Segment, Reach::Exact) => self
-                .path_below(other)
-                .is_some_and(|path| !path.contains('/')),
+            (Reach::Segment, Reach::Exact) => {
+                self.path_below(other).is_some_and(|path| !path.contains('/'))
+            }
             (Reach::Subtree, Reach::Exact) => self.path_below(other).is_some(),
             (Reach::Subtree, Reach::Segment | Reach::Subtree) => {
                 self.base == other.base || self.path_below(other).is_some()
@@ -92,10 +92,7 @@ impl Resource {
 
     /// What `other`'s base has after this base and a `/`, if that is one segment or more.
     fn path_below<'a>(&self, other: &'a Self) -> Option<&'a str> {
-        let path = other
-            .base
-            .strip_prefix(self.base.as_str())?
-            .strip_prefix('/')?;
+        let path = other.base.strip_prefix(self.base.as_str())?.strip_prefix('/')?;
         // A leading `/` is met where the base is a bare scheme and the other has an authority.
         let below = !path.is_empty() && !path.starts_with('/') && !path.contains(['?', '#']);
         below.then_some(path)
@@ -111,28 +108,16 @@ impl fmt::Display for Resource {
 
 fn parse(text: &str) -> Result<Resource, Refused> {
     if text.is_empty() {
-        return Err((
-            "it is empty",
-            "send a URI such as https://example.org/orders/17",
-        ));
+        return Err(("it is empty", "send a URI such as https://example.org/orders/17"));
     }
     if text.len() > RESOURCE_BYTES_MAX {
-        return Err((
-            "it is longer than 2048 bytes",
-            "name a prefix that ends /* or /**",
-        ));
+        return Err(("it is longer than 2048 bytes", "name a prefix that ends /* or /**"));
     }
     if !text.chars().all(is_uri_char) {
-        return Err((
-            "it has a character that no URI has",
-            "percent-encode it as UTF-8",
-        ));
+        return Err(("it has a character that no URI has", "percent-encode it as UTF-8"));
     }
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
-        return Err((
-            "it has no scheme",
-            "begin with a scheme, for example https:// or urn:",
-        ));
+        return Err(("it has no scheme", "begin with a scheme, for example https:// or urn:"));
     };
     let (authority, rest) = split_authority(rest);
     let path_end = rest.find(['?', '#']).unwrap_or(rest.len());
@@ -151,10 +136,7 @@ fn parse(text: &str) -> Result<Resource, Refused> {
         ));
     }
     if reach != Reach::Exact && !tail.is_empty() {
-        return Err((
-            "it is a prefix with a query or fragment",
-            "leave the query out",
-        ));
+        return Err(("it is a prefix with a query or fragment", "leave the query out"));
     }
 
     let path = normal_percent(path)?;
@@ -181,9 +163,7 @@ fn is_uri_char(c: char) -> bool {
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 /// The authority, if there is one, and what follows it.
@@ -205,9 +185,7 @@ fn normal_authority(authority: &str) -> Result<String, Refused> {
     let mut normal = normal_percent(user)?;
     // Lower-casing comes between two passes, because decoding may give letters and the hex
     // digits are upper-case again after the second pass.
-    normal.push_str(&normal_percent(
-        &normal_percent(host)?.to_ascii_lowercase(),
-    )?);
+    normal.push_str(&normal_percent(&normal_percent(host)?.to_ascii_lowercase())?);
     // A dot segment cannot stand in a host, but a reader that decodes late may see one there.
     if has_dot_dot(&normal) {
         return Err(DOT_DOT);
@@ -224,10 +202,7 @@ fn normal_percent(text: &str) -> Result<String, Refused> {
         let (plain, encoded) = rest.split_at(at);
         let triplet = encoded.get(..3);
         let Some(byte) = triplet.and_then(decode_triplet) else {
-            return Err((
-                "it has a % without two hex digits",
-                "write a literal % as %25",
-            ));
+            return Err(("it has a % without two hex digits", "write a literal % as %25"));
         };
         if byte.is_ascii_control() {
             return Err(("it has an encoded control character", "name it without one"));
@@ -246,10 +221,7 @@ fn normal_percent(text: &str) -> Result<String, Refused> {
     decoded.extend_from_slice(rest.as_bytes());
     // Overlong forms such as %C0%AE are not UTF-8; lenient readers take that one for a dot.
     if std::str::from_utf8(&decoded).is_err() {
-        return Err((
-            "its percent-encoding is not UTF-8",
-            "percent-encode the text's UTF-8 bytes",
-        ));
+        return Err(("its percent-encoding is not UTF-8", "percent-encode the text's UTF-8 bytes"));
     }
     Ok(out)
 }
@@ -258,17 +230,11 @@ fn decode_triplet(triplet: &str) -> Option<u8> {
     let hex = triplet.strip_prefix('%')?;
     // `from_str_radix` would take a sign for a digit.
     let all_hex = hex.bytes().all(|b| b.is_ascii_hexdigit());
-    if all_hex {
-        u8::from_str_radix(hex, 16).ok()
-    } else {
-        None
-    }
+    if all_hex { u8::from_str_radix(hex, 16).ok() } else { None }
 }
 
-const DOT_DOT: Refused = (
-    "it has a .. segment, plain or encoded",
-    "write the path that is meant, without ..",
-);
+const DOT_DOT: Refused =
+    ("it has a .. segment, plain or encoded", "write the path that is meant, without ..");
 
 fn refuse_dots(path: &str, tail: &str) -> Result<(), Refused> {
     if has_dot_dot(path) || has_dot_dot(tail) {
@@ -283,10 +249,7 @@ fn has_dot_dot(text: &str) -> bool {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..DECODINGS_MAX {
         let separators = b"/\\;?#&=";
-        if bytes
-            .split(|b| separators.contains(b))
-            .any(|piece| piece == b"..")
-        {
+        if bytes.split(|b| separators.contains(b)).any(|piece| piece == b"..") {
             return true;
         }
         let decoded = decode_once(&bytes);
@@ -330,17 +293,11 @@ fn check_segments(
         if has_authority || reach != Reach::Exact || !tail.is_empty() {
             return Ok(());
         }
-        return Err((
-            "it names nothing after its scheme",
-            "add what it names, or end it with /**",
-        ));
+        return Err(("it names nothing after its scheme", "add what it names, or end it with /**"));
     }
     for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
         if segment.is_empty() {
-            return Err((
-                "it has an empty segment",
-                "write single slashes and none at the end",
-            ));
+            return Err(("it has an empty segment", "write single slashes and none at the end"));
         }
         if segment == "." {
             return Err(("it has a . segment", "leave the . segment out"));
@@ -362,19 +319,10 @@ mod tests {
     #[test]
     fn a_resource_has_one_normal_form() {
         for (text, normal) in [
-            (
-                "HTTPS://Example.ORG/Orders/17",
-                "https://example.org/Orders/17",
-            ),
+            ("HTTPS://Example.ORG/Orders/17", "https://example.org/Orders/17"),
             ("https://example.org/", "https://example.org"),
-            (
-                "https://example.org/%7euser/%41",
-                "https://example.org/~user/A",
-            ),
-            (
-                "https://example.org/a%2fb%c3%a4",
-                "https://example.org/a%2Fb%C3%A4",
-            ),
+            ("https://example.org/%7euser/%41", "https://example.org/~user/A"),
+            ("https://example.org/a%2fb%c3%a4", "https://example.org/a%2Fb%C3%A4"),
             ("https://%45xample.org%3a/x", "https://example.org%3A/x"),
             ("ssh://Git@Host:22/x", "ssh://Git@host:22/x"),
             ("http://[2001:DB8::1]:80/**", "http://[2001:db8::1]:80/**"),
@@ -483,23 +431,14 @@ mod tests {
             ("https://h/a/**", "https://h:443/a/b", false),
         ];
         for (parent, child, covered) in cases {
-            assert_eq!(
-                resource(parent).covers(&resource(child)),
-                covered,
-                "{parent} {child}"
-            );
+            assert_eq!(resource(parent).covers(&resource(child)), covered, "{parent} {child}");
         }
     }
 
     fn encoded(c: char) -> impl Strategy<Value = String> {
         let hex = format!("%{:02x}", u32::from(c));
         let twice = hex.replace('%', "%25");
-        prop_oneof![
-            Just(c.to_string()),
-            Just(hex.to_uppercase()),
-            Just(hex),
-            Just(twice)
-        ]
+        prop_oneof![Just(c.to_string()), Just(hex.to_uppercase()), Just(hex), Just(twice)]
     }
 
     proptest! {
