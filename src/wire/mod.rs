@@ -1,0 +1,3 @@
+//! Where messages and the core's values meet.
+
+pub mod canon;
