@@ -1,6 +1,8 @@
 //! The canonical form: the shipped vectors, the rules at their edges, and a second opinion in
 //! another language. `BATON_BLESS=1` writes the results into the vectors.
 
+#![expect(clippy::unwrap_used, reason = "a test may end by a panic")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +11,7 @@ use baton::core::digest::Digest;
 use baton::proto::baton::v1 as pb;
 use baton::proto::lf::a2a::v1 as a2a;
 use baton::wire::canon;
+use proptest::prelude::*;
 use prost::{Message, Name};
 use prost_reflect::DynamicMessage;
 use prost_types::value::Kind;
@@ -141,7 +144,7 @@ fn presence_decides_what_is_printed() {
     assert_eq!(text(&list), r#"{"value":{}}"#);
     let part = pb::ArtifactPart {
         media_type: String::new(),
-        content: Some(pb::artifact_part::Content::Raw(vec![0xfb, 0xff].into())),
+        content: Some(pb::artifact_part::Content::Raw(vec![0xfb, 0xff])),
     };
     assert_eq!(text(&part), r#"{"raw":"+/8="}"#);
 }
@@ -323,4 +326,34 @@ fn parts_are_digested_as_they_are() {
     );
     assert_eq!(both, Digest::of(list.as_bytes()));
     assert!(canon::artifact_digest(&[]).is_err());
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let name = "[a-bZ\\n\u{e4}\u{e000}\u{ff21}\u{1f4c4}\u{10ffff}]{0,3}";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-(1_i64 << 53)..=1 << 53).prop_map(Value::from),
+        (-9.0e15..9.0e15).prop_map(Value::from),
+        (-1.0..1.0).prop_map(|f: f64| Value::from(f.powi(9))),
+        any::<String>().prop_map(Value::from),
+        "[\\x00-\\x7f]{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(name, inner, 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    // A value that two writers print differently has two digests.
+    #[test]
+    fn an_independent_canonicalizer_prints_the_same(value in values()) {
+        let theirs = serde_json_canonicalizer::to_string(&value).unwrap();
+        let ours = String::from_utf8(canon::canonical_value(&value).unwrap()).unwrap();
+        prop_assert_eq!(ours, theirs);
+    }
 }

@@ -279,7 +279,7 @@ mod tests {
         #[test]
         fn what_is_accepted_reads_back(text in ".{0,40}") {
             if let Ok(id) = EntityId::parse(&text) {
-                prop_assert_eq!(EntityId::parse(&id.to_string()).unwrap(), id);
+                prop_assert_eq!(EntityId::parse(id.as_str()).unwrap(), id);
             }
             if let Ok(id) = PrincipalId::parse(&text) {
                 prop_assert_eq!(id.as_str(), text);

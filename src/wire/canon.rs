@@ -232,7 +232,52 @@ pub fn artifact_digest(parts: &[(&str, Digest)]) -> Result<Digest, CanonError> {
 }
 
 fn write(value: &Value) -> Result<Vec<u8>, CanonError> {
-    Ok(serde_json_canonicalizer::to_vec(value)?)
+    let mut out = Vec::with_capacity(1024);
+    write_value(&mut out, value)?;
+    Ok(out)
+}
+
+/// RFC 8785. The general canonicalizer takes six times as long on a packet, because it sorts
+/// members that are sorted already; it still prints the doubles, and a test holds the two equal.
+fn write_value(out: &mut Vec<u8>, value: &Value) -> Result<(), CanonError> {
+    match value {
+        Value::Array(items) => {
+            out.push(b'[');
+            for (n, item) in items.iter().enumerate() {
+                if n > 0 {
+                    out.push(b',');
+                }
+                write_value(out, item)?;
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            // The map is sorted by code points. UTF-16 code units give another order only if
+            // there is a character from U+E000 on, whose UTF-8 begins with 0xEE or more.
+            if members
+                .iter()
+                .any(|(name, _)| name.bytes().any(|b| b >= 0xee))
+            {
+                members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+            }
+            out.push(b'{');
+            for (n, (name, member)) in members.into_iter().enumerate() {
+                if n > 0 {
+                    out.push(b',');
+                }
+                serde_json::to_writer(&mut *out, name)?;
+                out.push(b':');
+                write_value(out, member)?;
+            }
+            out.push(b'}');
+        }
+        Value::Number(number) if number.is_f64() => {
+            serde_json_canonicalizer::to_writer(number, out)?;
+        }
+        value => serde_json::to_writer(out, value)?,
+    }
+    Ok(())
 }
 
 fn check_numbers(value: &Value) -> Result<(), CanonError> {
