@@ -61,11 +61,7 @@ fn canonical(message: &str, input: &Value) -> Vec<u8> {
         "lf.a2a.v1.Message" => typed::<a2a::Message>(&encoded),
         other => panic!("add {other} to this match"),
     };
-    assert_eq!(
-        canon::canonical_dynamic(dynamic, &[]).unwrap(),
-        typed,
-        "{message}"
-    );
+    assert_eq!(canon::canonical_dynamic(dynamic, &[]).unwrap(), typed, "{message}");
     typed
 }
 
@@ -102,20 +98,10 @@ fn shipped_vectors_hold() {
 #[test]
 fn another_language_computes_the_same() {
     let script = root().join("tests/python/check_canon.py");
-    let output = Command::new("python3")
-        .arg(script)
-        .output()
-        .expect("python3 runs");
+    let output = Command::new("python3").arg(script).output().expect("python3 runs");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(
-        said.contains(&format!("{} vectors read", vectors().len())),
-        "{said}"
-    );
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains(&format!("{} vectors read", vectors().len())), "{said}");
 }
 
 fn text<M: Message + Name>(message: &M) -> String {
@@ -132,14 +118,10 @@ fn presence_decides_what_is_printed() {
         ..pb::SourceEntity::default()
     };
     assert_eq!(text(&entity), r#"{"digest":"","sizeBytes":"0"}"#);
-    let field = pb::TextField {
-        state: Some(pb::text_field::State::Value(String::new())),
-    };
+    let field = pb::TextField { state: Some(pb::text_field::State::Value(String::new())) };
     assert_eq!(text(&field), r#"{"value":""}"#);
     let list = pb::TextListField {
-        state: Some(pb::text_list_field::State::Value(pb::TextList {
-            items: vec![],
-        })),
+        state: Some(pb::text_list_field::State::Value(pb::TextList { items: vec![] })),
     };
     assert_eq!(text(&list), r#"{"value":{}}"#);
     let part = pb::ArtifactPart {
@@ -162,62 +144,24 @@ fn named_fields_are_left_out() {
     let digest = canon::digest_without(&handoff, &["packet_digest"]).unwrap();
     assert_eq!(digest, Digest::of(&without));
     assert_ne!(canon::digest(&handoff).unwrap(), digest);
-    let error = canon::digest_without(&handoff, &["packetDigest"])
-        .unwrap_err()
-        .to_string();
+    let error = canon::digest_without(&handoff, &["packetDigest"]).unwrap_err().to_string();
     assert!(error.contains("no field packetDigest"), "{error}");
 }
 
 // Nanoseconds survive in one language and are cut in another; the digests would differ.
 #[test]
 fn times_and_durations_have_six_digits() {
-    assert_eq!(
-        text(&Timestamp {
-            seconds: 0,
-            nanos: 0
-        }),
-        r#""1970-01-01T00:00:00.000000Z""#
-    );
-    assert_eq!(
-        text(&Timestamp {
-            seconds: -1,
-            nanos: 1000
-        }),
-        r#""1969-12-31T23:59:59.000001Z""#
-    );
-    assert_eq!(
-        text(&Duration {
-            seconds: 1,
-            nanos: 500_000_000
-        }),
-        r#""1.500000s""#
-    );
-    assert_eq!(
-        text(&Duration {
-            seconds: 0,
-            nanos: -1000
-        }),
-        r#""-0.000001s""#
-    );
+    assert_eq!(text(&Timestamp { seconds: 0, nanos: 0 }), r#""1970-01-01T00:00:00.000000Z""#);
+    assert_eq!(text(&Timestamp { seconds: -1, nanos: 1000 }), r#""1969-12-31T23:59:59.000001Z""#);
+    assert_eq!(text(&Duration { seconds: 1, nanos: 500_000_000 }), r#""1.500000s""#);
+    assert_eq!(text(&Duration { seconds: 0, nanos: -1000 }), r#""-0.000001s""#);
     let refused = |seconds, nanos| canon::digest(&Timestamp { seconds, nanos }).unwrap_err();
     assert!(refused(0, 1).to_string().contains("1 ns"));
     assert!(refused(0, -1000).to_string().contains("1 to 9999"));
-    assert!(
-        refused(253_402_300_800, 0)
-            .to_string()
-            .contains("1 to 9999")
-    );
+    assert!(refused(253_402_300_800, 0).to_string().contains("1 to 9999"));
     assert!(refused(i64::MIN, 0).to_string().contains("1 to 9999"));
-    for (seconds, nanos) in [
-        (1, -1000),
-        (315_576_000_001, 0),
-        (i64::MIN, 0),
-        (0, i32::MIN),
-    ] {
-        assert!(
-            canon::digest(&Duration { seconds, nanos }).is_err(),
-            "{seconds} {nanos}"
-        );
+    for (seconds, nanos) in [(1, -1000), (315_576_000_001, 0), (i64::MIN, 0), (0, i32::MIN)] {
+        assert!(canon::digest(&Duration { seconds, nanos }).is_err(), "{seconds} {nanos}");
     }
 }
 
@@ -225,32 +169,18 @@ fn times_and_durations_have_six_digits() {
 #[test]
 fn an_error_names_the_field() {
     let entity = pb::SourceEntity {
-        obtained_at: Some(Timestamp {
-            seconds: 0,
-            nanos: 7,
-        }),
+        obtained_at: Some(Timestamp { seconds: 0, nanos: 7 }),
         ..pb::SourceEntity::default()
     };
-    let snapshot = pb::SourceSnapshot {
-        entities: vec![pb::SourceEntity::default(), entity],
-    };
+    let snapshot = pb::SourceSnapshot { entities: vec![pb::SourceEntity::default(), entity] };
     let error = canon::digest(&snapshot).unwrap_err().to_string();
     assert!(error.starts_with("entities[1].obtainedAt: 7 ns"), "{error}");
-    let packet = pb::HandoffPacket {
-        runtime_status: 99,
-        ..pb::HandoffPacket::default()
-    };
+    let packet = pb::HandoffPacket { runtime_status: 99, ..pb::HandoffPacket::default() };
     let error = canon::digest(&packet).unwrap_err().to_string();
-    assert!(
-        error.starts_with("runtimeStatus: enum number 99"),
-        "{error}"
-    );
+    assert!(error.starts_with("runtimeStatus: enum number 99"), "{error}");
     let data = json!({ "a": [1, { "b": 9_007_199_254_740_993_u64 }] });
     let error = canon::element_digest(&data).unwrap_err().to_string();
-    assert!(
-        error.starts_with("a[1].b: the number is above 2^53"),
-        "{error}"
-    );
+    assert!(error.starts_with("a[1].b: the number is above 2^53"), "{error}");
 }
 
 fn dynamic(kind: Kind) -> Dynamic {
@@ -258,10 +188,7 @@ fn dynamic(kind: Kind) -> Dynamic {
 }
 
 fn data(value: Dynamic) -> a2a::Part {
-    a2a::Part {
-        content: Some(a2a::part::Content::Data(value)),
-        ..a2a::Part::default()
-    }
+    a2a::Part { content: Some(a2a::part::Content::Data(value)), ..a2a::Part::default() }
 }
 
 // Metadata of a message is part of what a receiver hashes.
@@ -276,22 +203,14 @@ fn structs_are_native_json() {
         dynamic(Kind::StructValue(Struct::default())),
     ];
     let list = data(dynamic(Kind::ListValue(ListValue { values })));
-    assert_eq!(
-        text(&list),
-        r#"{"data":[null,false,0,9007199254740992,"",{}]}"#
-    );
+    assert_eq!(text(&list), r#"{"data":[null,false,0,9007199254740992,"",{}]}"#);
     for bad in [f64::NAN, f64::INFINITY, 9_007_199_254_740_994.0, -1e300] {
         let fields = [("n".to_owned(), dynamic(Kind::NumberValue(bad)))].into();
-        let part = a2a::Part {
-            metadata: Some(Struct { fields }),
-            ..a2a::Part::default()
-        };
+        let part = a2a::Part { metadata: Some(Struct { fields }), ..a2a::Part::default() };
         let error = canon::digest(&part).unwrap_err().to_string();
         assert!(error.starts_with("metadata.n: the number"), "{error}");
     }
-    let error = canon::digest(&data(Dynamic { kind: None }))
-        .unwrap_err()
-        .to_string();
+    let error = canon::digest(&data(Dynamic { kind: None })).unwrap_err().to_string();
     assert!(error.starts_with("data: the value has no kind"), "{error}");
 }
 
@@ -300,9 +219,7 @@ fn structs_are_native_json() {
 fn deep_nesting_is_refused() {
     let mut value = dynamic(Kind::NullValue(0));
     for _ in 0..500 {
-        value = dynamic(Kind::ListValue(ListValue {
-            values: vec![value],
-        }));
+        value = dynamic(Kind::ListValue(ListValue { values: vec![value] }));
     }
     assert!(canon::digest(&data(value)).is_err());
 }
@@ -316,14 +233,11 @@ fn parts_are_digested_as_they_are() {
     assert_eq!(words, Digest::of("\u{e4}".as_bytes()));
     let data = canon::part_digest_data(&json!({ "b": 1.0, "a": [] })).unwrap();
     assert_eq!(data, Digest::of(br#"{"a":[],"b":1}"#));
-    assert_eq!(
-        canon::artifact_digest(&[("text/plain", words)]).unwrap(),
-        words
-    );
+    assert_eq!(canon::artifact_digest(&[("text/plain", words)]).unwrap(), words);
     let both = canon::artifact_digest(&[("text/plain", words), ("image/png", raw)]).unwrap();
-    let list = format!(
-        r#"[{{"digest":"{words}","mediaType":"text/plain"}},{{"digest":"{raw}","mediaType":"image/png"}}]"#
-    );
+    let entry =
+        |media_type, digest| format!(r#"{{"digest":"{digest}","mediaType":"{media_type}"}}"#);
+    let list = format!("[{},{}]", entry("text/plain", words), entry("image/png", raw));
     assert_eq!(both, Digest::of(list.as_bytes()));
     assert!(canon::artifact_digest(&[]).is_err());
 }

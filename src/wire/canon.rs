@@ -12,7 +12,8 @@
 //! 64-bit integers as strings; bytes as standard base64; times in UTC with six digits of the
 //! second; durations in seconds with six digits.
 
-use std::fmt;
+mod error;
+
 use std::sync::LazyLock;
 
 use base64::Engine as _;
@@ -21,6 +22,8 @@ use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MapKey};
 use prost_reflect::{MessageDescriptor, ReflectMessage as _, Value as Field};
 use serde_json::{Map, Number, Value, json};
+
+pub use error::{CanonError, FieldPath, Problem};
 
 use crate::core::digest::Digest;
 use crate::core::time::{Span, Timestamp};
@@ -33,107 +36,6 @@ const DURATION_SECONDS_MAX: i64 = 315_576_000_000;
 /// The descriptors that the generated code was made from. Read only.
 static POOL: LazyLock<Option<DescriptorPool>> =
     LazyLock::new(|| DescriptorPool::decode(crate::proto::FILE_DESCRIPTOR_SET).ok());
-
-/// Why a message or value has no canonical form.
-#[derive(Debug, thiserror::Error)]
-pub enum CanonError {
-    /// The type is not among the descriptors that this program was built with.
-    #[error("no descriptor of message {0}; only messages of this program's proto files have one")]
-    UnknownMessage(String),
-    /// A field that was to be left out does not exist.
-    #[error("message {message} has no field {field} to leave out")]
-    UnknownField {
-        /// The message's full name.
-        message: String,
-        /// The field's name in the proto file.
-        field: String,
-    },
-    /// The message cannot be read back, for example because it is nested too deeply.
-    #[error("the message cannot be read by its descriptor: {0}; nest it less deeply")]
-    Unreadable(#[from] prost::DecodeError),
-    /// One field's value has no canonical form.
-    #[error("{field}: {problem}")]
-    Value {
-        /// Path of the field in lowerCamelCase, for example `scope.expiresAt`.
-        field: FieldPath,
-        /// What is wrong, and what to send instead.
-        problem: Problem,
-    },
-    /// An artifact without parts has no digest.
-    #[error("an artifact without parts has no digest; give it at least one part")]
-    NoParts,
-    /// Writing JSON failed.
-    #[error("the value cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-}
-
-/// A path from the digested value down to one field.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldPath(Vec<String>);
-
-impl fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("(whole value)");
-        }
-        // Collected from the inside out.
-        for (n, step) in self.0.iter().rev().enumerate() {
-            if n > 0 && !step.starts_with('[') {
-                f.write_str(".")?;
-            }
-            f.write_str(step)?;
-        }
-        Ok(())
-    }
-}
-
-/// What is wrong with one field's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// `float` and `double` print differently in different libraries.
-    #[error("floating point fields have no canonical form; use an integer or a string")]
-    Float,
-    /// A number that a double does not hold, or does not hold alone.
-    #[error("the number is above 2^53 in magnitude or not finite; send it as a string")]
-    Number,
-    /// The enum number has no name here.
-    #[error("enum number {0} has no name; send a value of this version")]
-    EnumNumber(i32),
-    /// Outside the years 1 to 9999, or nanoseconds outside a second.
-    #[error("the time is outside the years 1 to 9999; send a valid time")]
-    TimeRange,
-    /// Finer than a microsecond.
-    #[error("{0} ns is finer than a microsecond; cut it to microseconds")]
-    Nanos(i32),
-    /// Outside ProtoJSON's range, or signs that disagree.
-    #[error("the duration is out of range or its signs disagree; send a valid duration")]
-    DurationRange,
-    /// A dynamic value of no kind.
-    #[error("the value has no kind; send null if null is meant")]
-    NoKind,
-    /// A well-known type with a JSON form of its own that nothing here uses.
-    #[error("the message type has no canonical form here; use a message of baton.v1")]
-    Type,
-}
-
-impl From<Problem> for CanonError {
-    fn from(problem: Problem) -> Self {
-        Self::Value {
-            field: FieldPath::default(),
-            problem,
-        }
-    }
-}
-
-impl CanonError {
-    /// The same error, one step further out.
-    fn within(mut self, step: impl FnOnce() -> String) -> Self {
-        if let Self::Value { field, .. } = &mut self {
-            field.0.push(step());
-        }
-        self
-    }
-}
 
 /// The canonical bytes of a message.
 pub fn canonical_json<M: Message + Name>(message: &M) -> Result<Vec<u8>, CanonError> {
@@ -179,10 +81,7 @@ pub fn canonical_dynamic(
         let descriptor = message.descriptor();
         let Some(found) = descriptor.get_field_by_name(field) else {
             let message = descriptor.full_name().to_owned();
-            return Err(CanonError::UnknownField {
-                message,
-                field: field.to_owned(),
-            });
+            return Err(CanonError::UnknownField { message, field: field.to_owned() });
         };
         message.clear_field(&found);
     }
@@ -255,10 +154,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) -> Result<(), CanonError> {
             let mut members: Vec<_> = members.iter().collect();
             // The map is sorted by code points. UTF-16 code units give another order only if
             // there is a character from U+E000 on, whose UTF-8 begins with 0xEE or more.
-            if members
-                .iter()
-                .any(|(name, _)| name.bytes().any(|b| b >= 0xee))
-            {
+            if members.iter().any(|(name, _)| name.bytes().any(|b| b >= 0xee)) {
                 members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
             }
             out.push(b'{');
@@ -362,9 +258,7 @@ fn scalar(kind: &Kind, value: &Field) -> Result<Value, CanonError> {
             let Kind::Enum(names) = kind else {
                 return Err(Problem::Type.into());
             };
-            let name = names
-                .get_value(*number)
-                .ok_or(Problem::EnumNumber(*number))?;
+            let name = names.get_value(*number).ok_or(Problem::EnumNumber(*number))?;
             Value::String(name.name().to_owned())
         }
         Field::Message(message) => message_value(message)?,
@@ -446,23 +340,13 @@ fn dynamic_kind(message: &DynamicMessage) -> Result<Value, CanonError> {
 /// Seconds and nanoseconds of a `Timestamp` or `Duration`.
 fn seconds_and_nanos(message: &DynamicMessage) -> (i64, i32) {
     let field = |number| message.get_field_by_number(number);
-    let seconds = field(1)
-        .as_deref()
-        .and_then(Field::as_i64)
-        .unwrap_or_default();
-    let nanos = field(2)
-        .as_deref()
-        .and_then(Field::as_i32)
-        .unwrap_or_default();
+    let seconds = field(1).as_deref().and_then(Field::as_i64).unwrap_or_default();
+    let nanos = field(2).as_deref().and_then(Field::as_i32).unwrap_or_default();
     (seconds, nanos)
 }
 
 fn micros(nanos: i32) -> Result<i64, Problem> {
-    if nanos % 1000 == 0 {
-        Ok(i64::from(nanos / 1000))
-    } else {
-        Err(Problem::Nanos(nanos))
-    }
+    if nanos % 1000 == 0 { Ok(i64::from(nanos / 1000)) } else { Err(Problem::Nanos(nanos)) }
 }
 
 fn timestamp(message: &DynamicMessage) -> Result<Value, CanonError> {
@@ -471,12 +355,8 @@ fn timestamp(message: &DynamicMessage) -> Result<Value, CanonError> {
         return Err(Problem::TimeRange.into());
     }
     let micros = micros(nanos)?;
-    let time = seconds
-        .checked_mul(1_000_000)
-        .and_then(|s| s.checked_add(micros));
-    let time = time
-        .and_then(Timestamp::from_micros)
-        .ok_or(Problem::TimeRange)?;
+    let time = seconds.checked_mul(1_000_000).and_then(|s| s.checked_add(micros));
+    let time = time.and_then(Timestamp::from_micros).ok_or(Problem::TimeRange)?;
     Ok(Value::String(time.to_string()))
 }
 
