@@ -6,6 +6,7 @@
 //! and ids come in from outside. Start reading at [`decide`].
 
 pub mod axis;
+pub mod contract;
 pub mod control;
 pub mod digest;
 pub mod event;
