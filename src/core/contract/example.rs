@@ -286,3 +286,19 @@ pub fn packet(task_id: &str) -> pb::HandoffPacket {
         ..offered(task_id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::digest::Digest;
+
+    // A receiver that fetches and hashes would be told that it is wrong.
+    #[test]
+    fn digests_are_those_of_the_bytes() {
+        for (bytes, digest) in
+            [(SOURCE, SOURCE_DIGEST), (ARTIFACT, ARTIFACT_DIGEST), (HISTORY, HISTORY_DIGEST)]
+        {
+            assert_eq!(Digest::of(bytes).to_string(), digest);
+        }
+    }
+}
