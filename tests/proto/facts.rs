@@ -9,7 +9,8 @@
 //!
 //! ```text
 //! <name> message [map_entry]
-//! <name> field <number> <type> singular|repeated [presence | oneof=<name>] [json=<name>] [deprecated]
+//! <name> field <number> <type> singular|repeated [presence | oneof=<name>]
+//!     [json=<name>] [deprecated]
 //! <name> reserved <first>..<end> | <name> reserved <field name>
 //! <name> enum
 //! <name> value <number>

@@ -1,8 +1,8 @@
 //! The wire contracts: A2A as published, our own without silent change, and both by the rules.
 //!
-//! What lives here: comparison of descriptors with the fixtures, and the lint of `proto/`. What does
-//! not: behaviour of any rpc. Invariant: what is compared is the descriptor set that the program
-//! serves by reflection, not a second reading of the files; only comments need the files.
+//! What lives here: comparison of descriptors with the fixtures, and the lint of `proto/`. What
+//! does not: behaviour of any rpc. Invariant: what is compared is the descriptor set that the
+//! program serves by reflection, not a second reading of the files; only comments need the files.
 
 #![allow(
     clippy::expect_used,
@@ -129,8 +129,9 @@ fn baton_contract_changes_only_with_its_golden_file() {
     let ours = facts::of_package(&pool(), "baton.v1");
     assert!(!ours.is_empty(), "no facts of baton.v1");
     if std::env::var("BATON_BLESS").is_ok_and(|v| v == "1") {
-        let head = "# Facts of the wire contract baton.v1. Rewritten by the test with BATON_BLESS=1.\n\
-                    # A changed or missing line is a change that peers and stored records notice.\n";
+        let head = "# Facts of the wire contract baton.v1; tests/proto rewrites them with \
+                    BATON_BLESS=1.\n# A changed or missing line is a change that peers and \
+                    stored records notice.\n";
         std::fs::write(root().join(path), format!("{head}{}\n", ours.join("\n"))).expect("blessed");
     }
     let difference = facts::difference(&fixture(path), &ours);
