@@ -23,9 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(out.join("baton.fds"), bare.encode_to_vec())?;
     let mut config = tonic_prost_build::Config::new();
     config.enable_type_names();
-    tonic_prost_build::configure()
-        .include_file("all.rs")
-        .compile_fds_with_config(set, config)?;
+    tonic_prost_build::configure().include_file("all.rs").compile_fds_with_config(set, config)?;
     Ok(())
 }
 

@@ -40,11 +40,7 @@ pub(crate) fn of_package(pool: &DescriptorPool, package: &str) -> Vec<String> {
 
 fn message_facts(message: &MessageDescriptor, lines: &mut Vec<String>) {
     let name = message.full_name();
-    let map_entry = if message.is_map_entry() {
-        " map_entry"
-    } else {
-        ""
-    };
+    let map_entry = if message.is_map_entry() { " map_entry" } else { "" };
     lines.push(format!("{name} message{map_entry}"));
     lines.extend(message.fields().map(|field| field_fact(&field)));
     for span in message.reserved_ranges() {
@@ -73,11 +69,7 @@ fn field_fact(field: &FieldDescriptor) -> String {
     if field.json_name() != lower_camel(field.name()) {
         line.push_str(&format!(" json={}", field.json_name()));
     }
-    if raw
-        .options
-        .as_ref()
-        .is_some_and(|options| options.deprecated())
-    {
+    if raw.options.as_ref().is_some_and(|options| options.deprecated()) {
         line.push_str(" deprecated");
     }
     line
@@ -120,16 +112,8 @@ fn service_facts(service: &ServiceDescriptor, lines: &mut Vec<String>) {
     let name = service.full_name();
     lines.push(format!("{name} service"));
     for rpc in service.methods() {
-        let ask = if rpc.is_client_streaming() {
-            "stream "
-        } else {
-            ""
-        };
-        let answer = if rpc.is_server_streaming() {
-            "stream "
-        } else {
-            ""
-        };
+        let ask = if rpc.is_client_streaming() { "stream " } else { "" };
+        let answer = if rpc.is_server_streaming() { "stream " } else { "" };
         lines.push(format!(
             "{name}.{} rpc {ask}{} -> {answer}{}",
             rpc.name(),
@@ -141,13 +125,7 @@ fn service_facts(service: &ServiceDescriptor, lines: &mut Vec<String>) {
 
 /// What is in one list and not in the other, marked `-` (only left) and `+` (only right).
 pub(crate) fn difference(left: &[String], right: &[String]) -> Vec<String> {
-    let gone = left
-        .iter()
-        .filter(|l| !right.contains(l))
-        .map(|l| format!("- {l}"));
-    let new = right
-        .iter()
-        .filter(|r| !left.contains(r))
-        .map(|r| format!("+ {r}"));
+    let gone = left.iter().filter(|l| !right.contains(l)).map(|l| format!("- {l}"));
+    let new = right.iter().filter(|r| !left.contains(r)).map(|r| format!("+ {r}"));
     gone.chain(new).collect()
 }

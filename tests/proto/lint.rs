@@ -32,10 +32,7 @@ const RPC_OWN_RESPONSE: &str = "RPC_RESPONSE_STANDARD_NAME";
 
 /// Findings of one file, each `rule: subject: what is wrong`.
 pub(crate) fn file(file: &FileDescriptorProto) -> Vec<String> {
-    let mut lint = Lint {
-        file,
-        findings: Vec::new(),
-    };
+    let mut lint = Lint { file, findings: Vec::new() };
     lint.place();
     for (at, message) in file.message_type.iter().enumerate() {
         lint.message(&[4, index(at)], file.package(), message);
@@ -70,23 +67,11 @@ impl Lint<'_> {
     fn place(&mut self) {
         let (path, package) = (self.file.name(), self.file.package());
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        self.find(
-            folder == package.replace('.', "/"),
-            DIRECTORY,
-            path,
-            package,
-        );
+        self.find(folder == package.replace('.', "/"), DIRECTORY, path, package);
         let version = package.rsplit('.').next().unwrap_or_default();
-        let numbered = version
-            .strip_prefix('v')
-            .is_some_and(|n| n.parse::<u32>().is_ok());
+        let numbered = version.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok());
         self.find(numbered, VERSION, path, package);
-        self.find(
-            is_snake(name.trim_end_matches(".proto")),
-            FILE_NAME,
-            path,
-            "not lower_snake",
-        );
+        self.find(is_snake(name.trim_end_matches(".proto")), FILE_NAME, path, "not lower_snake");
         self.find(self.file.syntax() == "proto3", "SYNTAX", path, "not proto3");
     }
 
@@ -96,11 +81,7 @@ impl Lint<'_> {
     }
 
     fn message(&mut self, path: &[i32], scope: &str, message: &DescriptorProto) {
-        if message
-            .options
-            .as_ref()
-            .is_some_and(|options| options.map_entry())
-        {
+        if message.options.as_ref().is_some_and(|options| options.map_entry()) {
             return;
         }
         let name = format!("{scope}.{}", message.name());
@@ -135,22 +116,11 @@ impl Lint<'_> {
         let prefix = format!("{}_", upper_snake(declared.name()));
         self.comment(path, &name);
         self.find(is_pascal(declared.name()), PASCAL, &name, "not PascalCase");
-        let alias = declared
-            .options
-            .as_ref()
-            .is_some_and(|options| options.allow_alias());
+        let alias = declared.options.as_ref().is_some_and(|options| options.allow_alias());
         self.find(!alias, ALIAS, &name, "two names for one number");
-        let zero = declared
-            .value
-            .first()
-            .map(|value| (value.name(), value.number()));
+        let zero = declared.value.first().map(|value| (value.name(), value.number()));
         let zero_name = format!("{prefix}UNSPECIFIED");
-        self.find(
-            zero == Some((zero_name.as_str(), 0)),
-            ZERO,
-            &name,
-            &zero_name,
-        );
+        self.find(zero == Some((zero_name.as_str(), 0)), ZERO, &name, &zero_name);
         for (at, value) in declared.value.iter().enumerate() {
             let subject = format!("{name}.{}", value.name());
             self.comment(&below(path, 2, at), &subject);
@@ -166,12 +136,7 @@ impl Lint<'_> {
         let name = format!("{package}.{}", service.name());
         self.comment(path, &name);
         self.find(is_pascal(service.name()), PASCAL, &name, "not PascalCase");
-        self.find(
-            service.name().ends_with("Service"),
-            SERVICE,
-            &name,
-            "no suffix Service",
-        );
+        self.find(service.name().ends_with("Service"), SERVICE, &name, "no suffix Service");
         for (at, rpc) in service.method.iter().enumerate() {
             let subject = format!("{name}.{}", rpc.name());
             self.comment(&below(path, 2, at), &subject);
@@ -179,18 +144,8 @@ impl Lint<'_> {
             // A name of its own for each rpc also makes each message serve one rpc only.
             let request = format!(".{package}.{}Request", rpc.name());
             let response = format!(".{package}.{}Response", rpc.name());
-            self.find(
-                rpc.input_type() == request,
-                RPC_OWN_REQUEST,
-                &subject,
-                &request,
-            );
-            self.find(
-                rpc.output_type() == response,
-                RPC_OWN_RESPONSE,
-                &subject,
-                &response,
-            );
+            self.find(rpc.input_type() == request, RPC_OWN_REQUEST, &subject, &request);
+            self.find(rpc.output_type() == response, RPC_OWN_RESPONSE, &subject, &response);
         }
     }
 }
@@ -202,18 +157,12 @@ fn below(path: &[i32], kind: i32, at: usize) -> Vec<i32> {
 /// The comment directly above what `path` points to, by the numbering of source locations.
 pub(crate) fn comment_at<'a>(file: &'a FileDescriptorProto, path: &[i32]) -> Option<&'a str> {
     let locations: &[Location] = &file.source_code_info.as_ref()?.location;
-    locations
-        .iter()
-        .find(|l| l.path == path)?
-        .leading_comments
-        .as_deref()
+    locations.iter().find(|l| l.path == path)?.leading_comments.as_deref()
 }
 
 fn is_snake(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && !name.contains("__")
         && !name.ends_with('_')
 }

@@ -4,10 +4,7 @@
 //! does not: behaviour of any rpc. Invariant: what is compared is the descriptor set that the
 //! program serves by reflection, not a second reading of the files; only comments need the files.
 
-#![allow(
-    clippy::expect_used,
-    reason = "a test that cannot read its input has to stop"
-)]
+#![allow(clippy::expect_used, reason = "a test that cannot read its input has to stop")]
 
 mod facts;
 mod lint;
@@ -27,10 +24,7 @@ fn pool() -> DescriptorPool {
 
 fn fixture(path: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(path)).unwrap_or_default();
-    text.lines()
-        .filter(|l| !l.starts_with('#'))
-        .map(str::to_owned)
-        .collect()
+    text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect()
 }
 
 /// The files of `proto/` with their comments.
@@ -76,17 +70,10 @@ fn a2a_contract_equals_the_published_one() {
         .into_iter()
         .filter(|line| !line.ends_with(" required"))
         .collect();
-    assert!(
-        published.iter().filter(|l| l.contains(" rpc ")).count() == 11,
-        "fixture is cut"
-    );
+    assert!(published.iter().filter(|l| l.contains(" rpc ")).count() == 11, "fixture is cut");
     let ours = facts::of_package(&pool(), "lf.a2a.v1");
     let difference = facts::difference(&published, &ours);
-    assert!(
-        difference.is_empty(),
-        "published -, ours +:\n{}",
-        difference.join("\n")
-    );
+    assert!(difference.is_empty(), "published -, ours +:\n{}", difference.join("\n"));
 }
 
 // In production: an adapter's author takes a field for optional that every peer must send.
@@ -97,29 +84,18 @@ fn a2a_comments_say_required_where_the_published_contract_does() {
         .filter(|line| line.ends_with(" required"))
         .collect();
     let files = files();
-    let file = files
-        .iter()
-        .find(|f| f.package() == "lf.a2a.v1")
-        .expect("our declaration");
+    let file = files.iter().find(|f| f.package() == "lf.a2a.v1").expect("our declaration");
     let mut ours = Vec::new();
     for (m, message) in (0..).zip(&file.message_type) {
         for (f, field) in (0..).zip(&message.field) {
             let comment = lint::comment_at(file, &[4, m, 2, f]).unwrap_or_default();
             if comment.trim_start().starts_with("Required.") {
-                ours.push(format!(
-                    "lf.a2a.v1.{}.{} required",
-                    message.name(),
-                    field.name()
-                ));
+                ours.push(format!("lf.a2a.v1.{}.{} required", message.name(), field.name()));
             }
         }
     }
     let difference = facts::difference(&published, &ours);
-    assert!(
-        difference.is_empty(),
-        "published -, ours +:\n{}",
-        difference.join("\n")
-    );
+    assert!(difference.is_empty(), "published -, ours +:\n{}", difference.join("\n"));
 }
 
 // In production: a renumbered field makes stored records and older clients read something else.
@@ -135,23 +111,14 @@ fn baton_contract_changes_only_with_its_golden_file() {
         std::fs::write(root().join(path), format!("{head}{}\n", ours.join("\n"))).expect("blessed");
     }
     let difference = facts::difference(&fixture(path), &ours);
-    assert!(
-        difference.is_empty(),
-        "{path} -, proto/ +:\n{}",
-        difference.join("\n")
-    );
+    assert!(difference.is_empty(), "{path} -, proto/ +:\n{}", difference.join("\n"));
 }
 
 // In production: generated clients get clashing or unexplained names.
 #[test]
 fn protos_follow_the_lint_rules() {
     let findings: Vec<String> = files().iter().flat_map(lint::file).collect();
-    assert!(
-        findings.is_empty(),
-        "{} findings:\n{}",
-        findings.len(),
-        findings.join("\n")
-    );
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }
 
 // In production: the lint above passes because it sees nothing.
@@ -159,31 +126,13 @@ fn protos_follow_the_lint_rules() {
 fn lint_finds_each_kind_of_violation() {
     let cases = [
         ("message Bare {}", "COMMENT: baton.v1.Bare"),
-        (
-            "// A.\nmessage A { string b = 1; }",
-            "COMMENT: baton.v1.A.b",
-        ),
-        (
-            "// A.\nmessage A {\n oneof o {\n // B.\n string b = 1;\n }\n}",
-            "COMMENT: baton.v1.A.o",
-        ),
-        (
-            "// A.\nmessage A {\n // B.\n string bigB = 1;\n}",
-            "FIELD_LOWER_SNAKE_CASE",
-        ),
+        ("// A.\nmessage A { string b = 1; }", "COMMENT: baton.v1.A.b"),
+        ("// A.\nmessage A {\n oneof o {\n // B.\n string b = 1;\n }\n}", "COMMENT: baton.v1.A.o"),
+        ("// A.\nmessage A {\n // B.\n string bigB = 1;\n}", "FIELD_LOWER_SNAKE_CASE"),
         ("// A.\nmessage a_b {}", "PASCAL_CASE: baton.v1.a_b"),
-        (
-            "// E.\nenum AbC {\n // Z.\n AB_C_NONE = 0;\n}",
-            "ENUM_ZERO_VALUE_SUFFIX",
-        ),
-        (
-            "// E.\nenum AbC {\n // Z.\n AB_C_UNSPECIFIED = 0;\n ABC_X = 1;\n}",
-            "ENUM_VALUE_PREFIX",
-        ),
-        (
-            "// E.\nenum E {\n // Z.\n E_UNSPECIFIED = 0;\n E_X = 1;\n}",
-            "COMMENT: baton.v1.E.E_X",
-        ),
+        ("// E.\nenum AbC {\n // Z.\n AB_C_NONE = 0;\n}", "ENUM_ZERO_VALUE_SUFFIX"),
+        ("// E.\nenum AbC {\n // Z.\n AB_C_UNSPECIFIED = 0;\n ABC_X = 1;\n}", "ENUM_VALUE_PREFIX"),
+        ("// E.\nenum E {\n // Z.\n E_UNSPECIFIED = 0;\n E_X = 1;\n}", "COMMENT: baton.v1.E.E_X"),
         (
             "// E.\nenum E {\n // Z.\n E_UNSPECIFIED = 0;\n E_x = 1;\n}",
             "ENUM_VALUE_UPPER_SNAKE_CASE",
@@ -202,26 +151,13 @@ fn lint_finds_each_kind_of_violation() {
     ];
     for (body, expected) in cases {
         let findings = lint::file(&sample(body));
-        assert!(
-            findings.iter().any(|f| f.starts_with(expected)),
-            "{body}\n{findings:?}"
-        );
+        assert!(findings.iter().any(|f| f.starts_with(expected)), "{body}\n{findings:?}");
     }
     let mut misplaced = sample("");
     misplaced.name = Some("elsewhere/Sample.proto".to_owned());
     let findings = lint::file(&misplaced);
-    assert!(
-        findings
-            .iter()
-            .any(|f| f.starts_with("PACKAGE_DIRECTORY_MATCH")),
-        "{findings:?}"
-    );
-    assert!(
-        findings
-            .iter()
-            .any(|f| f.starts_with("FILE_LOWER_SNAKE_CASE")),
-        "{findings:?}"
-    );
+    assert!(findings.iter().any(|f| f.starts_with("PACKAGE_DIRECTORY_MATCH")), "{findings:?}");
+    assert!(findings.iter().any(|f| f.starts_with("FILE_LOWER_SNAKE_CASE")), "{findings:?}");
 }
 
 // In production: the comparisons above pass because a change leaves no trace in the lines.
@@ -241,15 +177,11 @@ fn facts_show_each_kind_of_change() {
     ];
     let facts = |body: &str| {
         let mut pool = DescriptorPool::new();
-        pool.add_file_descriptor_proto(sample(body))
-            .expect("a valid file");
+        pool.add_file_descriptor_proto(sample(body)).expect("a valid file");
         facts::of_package(&pool, "baton.v1")
     };
     for body in changed {
-        assert!(
-            !facts::difference(&facts(base), &facts(body)).is_empty(),
-            "{body}"
-        );
+        assert!(!facts::difference(&facts(base), &facts(body)).is_empty(), "{body}");
     }
     let rpc = |signature: &str| format!("message A {{}}\nservice S {{ rpc Do{signature}; }}");
     let plain = facts(&rpc("(A) returns (A)"));

@@ -5,14 +5,8 @@
 //! test that shows it a violation. Invariant: only files of the project are read; what is built or
 //! generated is not.
 
-#![allow(
-    clippy::expect_used,
-    reason = "a test that cannot read its input has to stop"
-)]
-#![allow(
-    clippy::indexing_slicing,
-    reason = "positions come from searches of the same text"
-)]
+#![allow(clippy::expect_used, reason = "a test that cannot read its input has to stop")]
+#![allow(clippy::indexing_slicing, reason = "positions come from searches of the same text")]
 
 mod rooms;
 mod shape;
@@ -24,28 +18,17 @@ use std::path::Path;
 use source::Source;
 
 /// Folders that are not ours: built, generated or local.
-const FOREIGN: &[&str] = &[
-    "target",
-    ".git",
-    ".venv",
-    "__pycache__",
-    "baton-data",
-    "node_modules",
-];
+const FOREIGN: &[&str] = &["target", ".git", ".venv", "__pycache__", "baton-data", "node_modules"];
 /// Ends of the names of text files.
-const TEXTS: &[&str] = &[
-    "css", "html", "js", "json", "md", "proto", "py", "rs", "sh", "toml", "txt", "yaml", "yml",
-];
+const TEXTS: &[&str] =
+    &["css", "html", "js", "json", "md", "proto", "py", "rs", "sh", "toml", "txt", "yaml", "yml"];
 
 /// All text files of the project: path from the root, text.
 fn tree() -> Vec<(String, String)> {
     let mut files = Vec::new();
     walk(Path::new(env!("CARGO_MANIFEST_DIR")), "", &mut files);
     files.sort();
-    assert!(
-        files.iter().any(|(path, _)| path == "src/lib.rs"),
-        "the tree was not found"
-    );
+    assert!(files.iter().any(|(path, _)| path == "src/lib.rs"), "the tree was not found");
     files
 }
 
@@ -59,10 +42,7 @@ fn walk(dir: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
         }
         if path.is_dir() {
             walk(&path, &format!("{prefix}{name}/"), files);
-        } else if path
-            .extension()
-            .is_some_and(|e| TEXTS.iter().any(|t| e == *t))
-        {
+        } else if path.extension().is_some_and(|e| TEXTS.iter().any(|t| e == *t)) {
             let text = std::fs::read_to_string(&path).expect("a text file in UTF-8");
             files.push((format!("{prefix}{name}"), text));
         }
@@ -76,12 +56,7 @@ fn hold(ending: &str, check: fn(Source<'_>) -> Vec<String>) {
         .filter(|(path, _)| path.ends_with(ending))
         .flat_map(|(path, text)| check(Source { path, text }))
         .collect();
-    assert!(
-        findings.is_empty(),
-        "{} findings:\n{}",
-        findings.len(),
-        findings.join("\n")
-    );
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }
 
 // In production: a decision reads a clock, or an answer skips the store; no replay explains it.

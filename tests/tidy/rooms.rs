@@ -95,16 +95,7 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room {
         name: "server",
-        may: &[
-            "proto",
-            "core",
-            "wire",
-            "config",
-            "telemetry",
-            "store",
-            "broker",
-            "service",
-        ],
+        may: &["proto", "core", "wire", "config", "telemetry", "store", "broker", "service"],
         never: &["sled", "core::decide"],
         reason: "puts the rooms together and decides nothing",
     },
@@ -138,15 +129,7 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room {
         name: "cli",
-        may: &[
-            "proto",
-            "wire",
-            "config",
-            "telemetry",
-            "client",
-            "demo",
-            "bench",
-        ],
+        may: &["proto", "wire", "config", "telemetry", "client", "demo", "bench"],
         never: &["sled"],
         reason: "a client like any other, except in the files listed below",
     },
@@ -154,26 +137,10 @@ pub(crate) const ROOMS: &[Room] = &[
 
 /// Single files that may import more: path or folder, room, reason.
 const FILE_EXCEPTIONS: &[(&str, &str, &str)] = &[
-    (
-        "src/core/contract",
-        "proto",
-        "the contract is a document: carried and digested as it came",
-    ),
-    (
-        "src/cli/serve.rs",
-        "server",
-        "the command that runs the server",
-    ),
-    (
-        "src/cli/replay.rs",
-        "store",
-        "reads a stopped broker's store, and only reads",
-    ),
-    (
-        "src/cli/export.rs",
-        "store",
-        "reads a stopped broker's store, and only reads",
-    ),
+    ("src/core/contract", "proto", "the contract is a document: carried and digested as it came"),
+    ("src/cli/serve.rs", "server", "the command that runs the server"),
+    ("src/cli/replay.rs", "store", "reads a stopped broker's store, and only reads"),
+    ("src/cli/export.rs", "store", "reads a stopped broker's store, and only reads"),
 ];
 
 /// Findings of one file against the table.
@@ -194,19 +161,16 @@ pub(crate) fn check(source: Source<'_>) -> Vec<String> {
             .iter()
             .any(|(path, allowed, _)| source.path.starts_with(path) && *allowed == other);
         if known && other != name && !room.may.contains(&other) && !excepted {
-            findings.push(source.at(
-                line,
-                &format!("`{name}` may not import `{other}`: {}", room.reason),
-            ));
+            findings.push(
+                source.at(line, &format!("`{name}` may not import `{other}`: {}", room.reason)),
+            );
         }
     }
     for word in room.never {
         for at in words(&code, word) {
             let line = line_of(&code, at);
-            findings.push(source.at(
-                line,
-                &format!("`{name}` may not name `{word}`: {}", room.reason),
-            ));
+            findings
+                .push(source.at(line, &format!("`{name}` may not name `{word}`: {}", room.reason)));
         }
     }
     findings
@@ -220,10 +184,7 @@ fn imports<'a>(path: &str, code: &'a str) -> Vec<(usize, &'a str)> {
         names(code, at + "crate::".len(), &mut found);
     }
     // Modules between the file and the root; test modules are one deeper and are left out.
-    let below = path
-        .trim_start_matches("src/")
-        .trim_end_matches(".rs")
-        .trim_end_matches("/mod");
+    let below = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
     let depth = below.split('/').count();
     let plain = without_tests(code);
     let climb = "super::".repeat(depth);
@@ -274,11 +235,7 @@ mod tests {
             assert!(!room.reason.is_empty());
             for other in room.may {
                 let below = ROOMS[..at].iter().any(|r| r.name == *other);
-                assert!(
-                    below,
-                    "{} imports {other}, which is not below it",
-                    room.name
-                );
+                assert!(below, "{} imports {other}, which is not below it", room.name);
             }
         }
     }
@@ -287,14 +244,8 @@ mod tests {
     fn arrows_that_point_up_are_found() {
         assert!(finds("src/core/task.rs", "use crate::wire::id;"));
         assert!(finds("src/core/task.rs", "fn a() { crate::store::open() }"));
-        assert!(finds(
-            "src/core/task.rs",
-            "use crate::{core::id, store::{key, Store}};"
-        ));
-        assert!(finds(
-            "src/core/task.rs",
-            "use super::super::broker::Broker;"
-        ));
+        assert!(finds("src/core/task.rs", "use crate::{core::id, store::{key, Store}};"));
+        assert!(finds("src/core/task.rs", "use super::super::broker::Broker;"));
         assert!(finds("src/core/mod.rs", "use super::broker::Broker;"));
         assert!(finds("src/config.rs", "use super::core::id;"));
         assert!(finds("src/store/mod.rs", "use crate::core::decide;"));
@@ -305,23 +256,14 @@ mod tests {
 
     #[test]
     fn arrows_that_point_down_are_not_found() {
-        assert!(!finds(
-            "src/wire/task.rs",
-            "use crate::{core::{id, time}, proto::baton::v1};"
-        ));
-        assert!(!finds(
-            "src/core/task.rs",
-            "use super::id::TaskId; use crate::core::time;"
-        ));
+        assert!(!finds("src/wire/task.rs", "use crate::{core::{id, time}, proto::baton::v1};"));
+        assert!(!finds("src/core/task.rs", "use super::id::TaskId; use crate::core::time;"));
         assert!(!finds(
             "src/core/task.rs",
             "// use crate::wire;\nconst A: &str = \"crate::wire\";"
         ));
         assert!(!finds("src/cli/serve.rs", "use crate::server;"));
-        assert!(!finds(
-            "src/core/contract/mod.rs",
-            "use crate::proto::baton::v1 as pb;"
-        ));
+        assert!(!finds("src/core/contract/mod.rs", "use crate::proto::baton::v1 as pb;"));
         assert!(!finds("src/lib.rs", "pub mod core; use crate::store;"));
     }
 
@@ -341,9 +283,6 @@ mod tests {
         ] {
             assert!(finds("src/core/task.rs", text), "{text}");
         }
-        assert!(!finds(
-            "src/core/task.rs",
-            "let brand = uuid::Uuid::parse_str(a);"
-        ));
+        assert!(!finds("src/core/task.rs", "let brand = uuid::Uuid::parse_str(a);"));
     }
 }

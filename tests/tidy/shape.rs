@@ -16,10 +16,7 @@ const LINE_CHARS_MAX: usize = 100;
 pub(crate) fn check(source: Source<'_>) -> Vec<String> {
     let mut findings = lines(source);
     if !source.text.trim_start().starts_with("//!") {
-        findings.push(source.at(
-            1,
-            "a module opens with `//!`: what lives here, what does not",
-        ));
+        findings.push(source.at(1, "a module opens with `//!`: what lives here, what does not"));
     }
     let count = source.text.lines().count();
     if count > FILE_LINES_MAX {
@@ -90,10 +87,7 @@ mod tests {
     #[test]
     fn functions_are_counted_by_their_braces() {
         let body = |lines: usize| {
-            format!(
-                "//! A.\nfn a(x: [u8; 2]) {{\n{}}}\nfn b() {{}}\n",
-                "//\n".repeat(lines)
-            )
+            format!("//! A.\nfn a(x: [u8; 2]) {{\n{}}}\nfn b() {{}}\n", "//\n".repeat(lines))
         };
         assert_eq!(count("src/a.rs", &body(FUNCTION_LINES_MAX - 2)), 0);
         assert_eq!(count("src/a.rs", &body(FUNCTION_LINES_MAX - 1)), 1);

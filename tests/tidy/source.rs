@@ -18,12 +18,7 @@ impl Source<'_> {
         let Some(inside) = self.path.strip_prefix("src/") else {
             return "";
         };
-        match inside
-            .split('/')
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches(".rs")
-        {
+        match inside.split('/').next().unwrap_or_default().trim_end_matches(".rs") {
             "lib" | "main" => "",
             room => room,
         }
@@ -46,11 +41,7 @@ pub(crate) fn code(text: &str) -> String {
             out.push(chars[at]);
             at += 1;
         } else {
-            out.extend(
-                chars[at..end]
-                    .iter()
-                    .map(|c| if *c == '\n' { '\n' } else { ' ' }),
-            );
+            out.extend(chars[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
             at = end;
         }
     }
@@ -66,10 +57,7 @@ fn opaque_end(chars: &[char], at: usize) -> usize {
         '"' => string_end(chars, at + 1),
         '\'' if next == '\\' => (find(chars, at + 3, |c| c == '\'') + 1).min(chars.len()),
         '\'' if chars.get(at + 2) == Some(&'\'') => at + 3,
-        'r' if !at
-            .checked_sub(1)
-            .is_some_and(|b| is_word(chars[b]) && chars[b] != 'b') =>
-        {
+        'r' if !at.checked_sub(1).is_some_and(|b| is_word(chars[b]) && chars[b] != 'b') => {
             raw_string_end(chars, at)
         }
         _ => at,
@@ -77,9 +65,7 @@ fn opaque_end(chars: &[char], at: usize) -> usize {
 }
 
 fn find(chars: &[char], from: usize, stop: impl Fn(char) -> bool) -> usize {
-    (from..chars.len())
-        .find(|at| stop(chars[*at]))
-        .unwrap_or(chars.len())
+    (from..chars.len()).find(|at| stop(chars[*at])).unwrap_or(chars.len())
 }
 
 fn block_comment_end(chars: &[char], from: usize) -> usize {
@@ -118,13 +104,7 @@ fn raw_string_end(chars: &[char], from: usize) -> usize {
     (open + 1..chars.len())
         .find(|at| {
             chars[*at] == '"'
-                && chars
-                    .iter()
-                    .skip(at + 1)
-                    .take(hashes)
-                    .filter(|c| **c == '#')
-                    .count()
-                    == hashes
+                && chars.iter().skip(at + 1).take(hashes).filter(|c| **c == '#').count() == hashes
         })
         .map_or(chars.len(), |at| at + 1 + hashes)
 }
@@ -136,10 +116,8 @@ pub(crate) fn without_tests(code: &str) -> String {
         let mut from = 0;
         while let Some(start) = out[from..].find(opening).map(|at| from + at) {
             let end = block_end(&out, start + opening.len() - 1).unwrap_or(start + 1);
-            let blank: String = out[start..end]
-                .chars()
-                .map(|c| if c == '\n' { c } else { ' ' })
-                .collect();
+            let blank: String =
+                out[start..end].chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
             out.replace_range(start..end, &blank);
             from = end;
         }
@@ -176,14 +154,12 @@ pub(crate) fn line_of(code: &str, at: usize) -> usize {
 
 /// Byte positions at which `word` stands alone, not as a part of a longer name.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |at| {
-            let before = code[..*at].chars().next_back();
-            let after = code[at + word.len()..].chars().next();
-            let closed = word.ends_with(|c| !is_word(c)) || !after.is_some_and(is_word);
-            !before.is_some_and(is_word) && closed
-        })
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = code[..*at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        let closed = word.ends_with(|c| !is_word(c)) || !after.is_some_and(is_word);
+        !before.is_some_and(is_word) && closed
+    })
 }
 
 /// The name that begins at a byte position; empty if none does.
@@ -203,15 +179,7 @@ fn blanking_hides_text_and_keeps_lines() {
     let blank = code(text);
     assert!(!blank.replace("m {}", "").contains('{'), "{blank}");
     assert!(!blank.contains('f') || !blank.contains("'f'"), "{blank}");
-    for kept in [
-        "let a",
-        "let e",
-        "&'static str",
-        "let h",
-        "let j",
-        "let k",
-        "for l",
-    ] {
+    for kept in ["let a", "let e", "&'static str", "let h", "let j", "let k", "for l"] {
         assert!(blank.contains(kept), "{kept} in {blank}");
     }
     assert_eq!(blank.lines().count(), text.lines().count());
@@ -220,10 +188,7 @@ fn blanking_hides_text_and_keeps_lines() {
 #[test]
 fn test_modules_are_cut_out() {
     let cut = without_tests("fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() {}\n}\nfn c() {}");
-    assert!(
-        cut.contains("fn a") && cut.contains("fn c") && !cut.contains("fn b"),
-        "{cut}"
-    );
+    assert!(cut.contains("fn a") && cut.contains("fn c") && !cut.contains("fn b"), "{cut}");
     let cut = without_tests("#[cfg(test)]\nmod tests;\nfn c() {}");
     assert!(cut.contains("fn c"), "{cut}");
 }

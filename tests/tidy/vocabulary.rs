@@ -39,13 +39,8 @@ const NEVER: &[(&str, &str)] = &[
 ];
 
 /// Ways to start something that runs on its own.
-const SPAWNS: &[&str] = &[
-    "tokio::spawn",
-    "task::spawn",
-    "thread::spawn",
-    "thread::Builder",
-    "JoinSet::spawn",
-];
+const SPAWNS: &[&str] =
+    &["tokio::spawn", "task::spawn", "thread::spawn", "thread::Builder", "JoinSet::spawn"];
 
 /// Rooms that own running tasks: each of them also sees to their end.
 const SPAWN_ROOMS: &[&str] = &["server", "broker", "client", "cli", "demo", "bench"];
@@ -57,26 +52,14 @@ const SLEEP_FILES: &[(&str, &str)] = &[];
 /// find itself.
 const WORDS: &[(&str, &str)] = &[
     (concat!("/wo", "rk/"), "a path of one machine"),
-    (
-        concat!("/tm", "p/"),
-        "a path of one machine; tests use a fresh folder of their own",
-    ),
+    (concat!("/tm", "p/"), "a path of one machine; tests use a fresh folder of their own"),
     (concat!("/ro", "ot/"), "a path of one machine"),
     (concat!("/ho", "me/"), "a path of one machine"),
     (concat!("crates", ".io"), "a registry's host name"),
     (concat!("pypi", ".org"), "a registry's host name"),
-    (
-        concat!("FIX", "ME"),
-        "what is open is written down elsewhere, or done",
-    ),
-    (
-        concat!("TO", "DO"),
-        "what is open is written down elsewhere, or done",
-    ),
-    (
-        concat!("XX", "X:"),
-        "what is open is written down elsewhere, or done",
-    ),
+    (concat!("FIX", "ME"), "what is open is written down elsewhere, or done"),
+    (concat!("TO", "DO"), "what is open is written down elsewhere, or done"),
+    (concat!("XX", "X:"), "what is open is written down elsewhere, or done"),
 ];
 
 /// Findings of one Rust file.
@@ -128,9 +111,7 @@ fn names(source: Source<'_>, code: &str) -> Vec<String> {
     for keyword in ["struct ", "enum ", "trait ", "type ", "union "] {
         for at in words(code, keyword) {
             let name = name_at(code, at + keyword.len());
-            let last = name
-                .rfind(|c: char| c.is_ascii_uppercase())
-                .map_or(name, |at| &name[at..]);
+            let last = name.rfind(|c: char| c.is_ascii_uppercase()).map_or(name, |at| &name[at..]);
             if TYPE_SUFFIXES.contains(&last) {
                 let what = format!("`{name}`: `{last}` does not say what the thing is");
                 findings.push(source.at(line_of(code, at), &what));
@@ -171,11 +152,8 @@ mod tests {
             assert_eq!(count("src/store/mod.rs", text), 1, "{text}");
         }
         assert_eq!(count("src/error.rs", "pub enum Error {}"), 1);
-        for text in [
-            "struct Implement;",
-            "struct Database;",
-            "// struct TaskManager\nmod utility;",
-        ] {
+        for text in ["struct Implement;", "struct Database;", "// struct TaskManager\nmod utility;"]
+        {
             assert_eq!(count("src/store/mod.rs", text), 0, "{text}");
         }
     }
@@ -192,66 +170,34 @@ mod tests {
             assert_eq!(count("src/store/mod.rs", text), 1, "{text}");
             assert_eq!(count("tests/store.rs", text), 1, "{text}");
         }
-        assert_eq!(
-            count(
-                "tests/store.rs",
-                "const A: &str = \"todo!()\"; // #[ignore]"
-            ),
-            0
-        );
+        assert_eq!(count("tests/store.rs", "const A: &str = \"todo!()\"; // #[ignore]"), 0);
     }
 
     #[test]
     fn tasks_are_started_only_where_somebody_owns_them() {
-        for text in [
-            "fn a() { tokio::spawn(b()); }",
-            "fn a() { std::thread::spawn(b); }",
-        ] {
+        for text in ["fn a() { tokio::spawn(b()); }", "fn a() { std::thread::spawn(b); }"] {
             assert_eq!(count("src/store/sled.rs", text), 1, "{text}");
             assert_eq!(count("src/broker/mod.rs", text), 0, "{text}");
             assert_eq!(count("tests/api/main.rs", text), 0, "{text}");
         }
-        assert_eq!(
-            count("src/store/sled.rs", "tokio::task::spawn_blocking(a)"),
-            0
-        );
+        assert_eq!(count("src/store/sled.rs", "tokio::task::spawn_blocking(a)"), 0);
     }
 
     #[test]
     fn sleeping_tests_are_found() {
         let test = "#[cfg(test)]\nmod tests {\n fn a() { std::thread::sleep(b); }\n}";
         assert_eq!(count("src/broker/mod.rs", test), 1);
-        assert_eq!(
-            count("tests/api/main.rs", "tokio::time::sleep(a).await;"),
-            1
-        );
+        assert_eq!(count("tests/api/main.rs", "tokio::time::sleep(a).await;"), 1);
         assert_eq!(count("tests/api/main.rs", "sleep_until(a).await;"), 1);
-        assert_eq!(
-            count("src/broker/mod.rs", "tokio::time::sleep(a).await;"),
-            0
-        );
+        assert_eq!(count("src/broker/mod.rs", "tokio::time::sleep(a).await;"), 0);
     }
 
     #[test]
     fn foreign_words_are_found() {
         for (word, _) in WORDS {
             let line = format!("see {word}x");
-            assert_eq!(
-                text(Source {
-                    path: "README.md",
-                    text: &line
-                })
-                .len(),
-                1,
-                "{line}"
-            );
+            assert_eq!(text(Source { path: "README.md", text: &line }).len(), 1, "{line}");
         }
-        assert!(
-            text(Source {
-                path: "README.md",
-                text: "see below"
-            })
-            .is_empty()
-        );
+        assert!(text(Source { path: "README.md", text: "see below" }).is_empty());
     }
 }

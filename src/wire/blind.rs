@@ -1,0 +1,147 @@
+//! Withholding: the view of a packet that a receiver of a blind offer gets before its receipt.
+//!
+//! What lives here: leaving out expected digests and masking every other occurrence of them. What does
+//! not: whether an offer is blind (`core::offer`). Invariant: no byte of the view spells a withheld
+//! digest, in any field, in upper or lower case.
+
+use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
+
+use crate::core::digest::Digest;
+use crate::proto::baton::v1 as pb;
+use pb::artifact_descriptor_list_field::State as ArtifactsState;
+use pb::source_snapshot_field::State as SnapshotState;
+
+use super::canon::{self, CanonError};
+
+/// What stands where a withheld value stood.
+pub const MASK: &str = "[withheld]";
+
+/// Texts of withheld digests, to be found in other texts.
+#[derive(Clone, Debug, Default)]
+pub struct Withheld(Vec<String>);
+
+impl Withheld {
+    /// The digests to withhold.
+    pub fn new(digests: impl IntoIterator<Item = Digest>) -> Self {
+        let hex = |digest: Digest| {
+            digest.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        Self(digests.into_iter().map(hex).collect())
+    }
+
+    /// True if `text` spells one of them.
+    #[must_use]
+    pub fn is_in(&self, text: &str) -> bool {
+        let lower = text.to_ascii_lowercase();
+        self.0.iter().any(|hex| lower.contains(hex))
+    }
+
+    /// `text` with every occurrence masked.
+    #[must_use]
+    pub fn mask(&self, text: &str) -> Option<String> {
+        if !self.is_in(text) {
+            return None;
+        }
+        let mut masked = text.to_owned();
+        for hex in &self.0 {
+            while let Some(at) = masked.to_ascii_lowercase().find(hex) {
+                let end = at.saturating_add(hex.len());
+                let (Some(head), Some(tail)) = (masked.get(..at), masked.get(end..)) else { break };
+                let head = head.strip_suffix("sha256:").unwrap_or(head);
+                masked = format!("{head}{MASK}{tail}");
+            }
+        }
+        Some(masked)
+    }
+}
+
+/// The view of a packet without the digests that its receiver has to find out itself.
+///
+/// # Errors
+/// The packet cannot be read by its descriptor; a fault of the broker.
+pub fn view(packet: &pb::HandoffPacket, withheld: &Withheld) -> Result<pb::HandoffPacket, CanonError> {
+    let mut shown = packet.clone();
+    if let Some(pb::SourceSnapshotField { state: Some(SnapshotState::Value(snapshot)) }) =
+        &mut shown.source_snapshot
+    {
+        for entity in &mut snapshot.entities {
+            entity.digest = None;
+        }
+    }
+    if let Some(pb::ArtifactDescriptorListField { state: Some(ArtifactsState::Value(list)) }) =
+        &mut shown.artifact_descriptors
+    {
+        for descriptor in &mut list.items {
+            descriptor.digest = None;
+        }
+    }
+    mask_message(&shown, withheld)
+}
+
+/// A message with every occurrence of a withheld digest masked, whatever field it is in.
+///
+/// # Errors
+/// The message cannot be read by its descriptor.
+pub fn mask_message<M: prost::Message + prost::Name + Default>(
+    message: &M,
+    withheld: &Withheld,
+) -> Result<M, CanonError> {
+    let bytes = message.encode_to_vec();
+    let name = M::full_name();
+    let descriptor =
+        canon::descriptor(&name).ok_or_else(|| CanonError::UnknownMessage(name.clone()))?;
+    let mut dynamic = DynamicMessage::decode(descriptor, bytes.as_slice())?;
+    if !mask_dynamic(&mut dynamic, withheld) {
+        return M::decode(bytes.as_slice()).map_err(CanonError::from);
+    }
+    M::decode(prost::Message::encode_to_vec(&dynamic).as_slice()).map_err(CanonError::from)
+}
+
+fn mask_dynamic(message: &mut DynamicMessage, withheld: &Withheld) -> bool {
+    let mut changed = false;
+    let fields: Vec<_> = message.fields().map(|(field, _)| field).collect();
+    for field in fields {
+        let mut value = message.get_field(&field).into_owned();
+        if mask_value(&mut value, withheld) {
+            message.set_field(&field, value);
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn mask_value(value: &mut Value, withheld: &Withheld) -> bool {
+    match value {
+        Value::String(text) => match withheld.mask(text) {
+            Some(masked) => {
+                *text = masked;
+                true
+            }
+            None => false,
+        },
+        Value::Message(inner) => mask_dynamic(inner, withheld),
+        Value::List(items) => {
+            let mut changed = false;
+            for item in items {
+                changed |= mask_value(item, withheld);
+            }
+            changed
+        }
+        Value::Map(entries) => {
+            let mut changed = false;
+            for item in entries.values_mut() {
+                changed |= mask_value(item, withheld);
+            }
+            changed
+        }
+        Value::Bool(_)
+        | Value::I32(_)
+        | Value::I64(_)
+        | Value::U32(_)
+        | Value::U64(_)
+        | Value::F32(_)
+        | Value::F64(_)
+        | Value::Bytes(_)
+        | Value::EnumNumber(_) => false,
+    }
+}
