@@ -4,7 +4,7 @@
 //! not: whether an offer is blind (`core::offer`). Invariant: no byte of the view spells a withheld
 //! digest, in any field, in upper or lower case.
 
-use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
+use prost_reflect::{DynamicMessage, Value};
 
 use crate::core::digest::Digest;
 use crate::proto::baton::v1 as pb;
@@ -59,7 +59,10 @@ impl Withheld {
 ///
 /// # Errors
 /// The packet cannot be read by its descriptor; a fault of the broker.
-pub fn view(packet: &pb::HandoffPacket, withheld: &Withheld) -> Result<pb::HandoffPacket, CanonError> {
+pub fn view(
+    packet: &pb::HandoffPacket,
+    withheld: &Withheld,
+) -> Result<pb::HandoffPacket, CanonError> {
     let mut shown = packet.clone();
     if let Some(pb::SourceSnapshotField { state: Some(SnapshotState::Value(snapshot)) }) =
         &mut shown.source_snapshot

@@ -68,10 +68,7 @@ pub fn text(value: &str, field: &str, violations: &mut Violations) -> Option<Str
 /// A text that may be empty, within the limit.
 pub fn optional_text(value: &str, field: &str, violations: &mut Violations) -> Option<String> {
     if value.len() > TEXT_BYTES_MAX {
-        violations.add(
-            field,
-            format!("has {} bytes; send at most {TEXT_BYTES_MAX}", value.len()),
-        );
+        violations.add(field, format!("has {} bytes; send at most {TEXT_BYTES_MAX}", value.len()));
         return None;
     }
     Some(value.to_owned())

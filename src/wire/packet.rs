@@ -62,8 +62,8 @@ impl PacketFacts {
 /// Parses what decisions need of a packet.
 pub fn parse(packet: &pb::HandoffPacket, violations: &mut Violations) -> Option<PacketFacts> {
     let next_owner = violations.require("packet.next_owner", packet.next_owner.as_ref());
-    let receiver = next_owner
-        .and_then(|o| violations.take("packet.next_owner.id", parse_receiver(&o.id)));
+    let receiver =
+        next_owner.and_then(|o| violations.take("packet.next_owner.id", parse_receiver(&o.id)));
     let scope = violations.require("packet.scope", packet.scope.as_ref());
     let scope = scope.and_then(|s| parse_scope(s, "packet.scope", violations));
     let checkpoint = match &packet.last_safe_checkpoint {
@@ -77,11 +77,8 @@ pub fn parse(packet: &pb::HandoffPacket, violations: &mut Violations) -> Option<
         guard::handoff_id(&packet.restores_handoff_id, field, violations).map(Some)
     };
     let sources = sources(packet.source_snapshot.as_ref(), "packet.source_snapshot", violations);
-    let artifacts = artifacts(
-        packet.artifact_descriptors.as_ref(),
-        "packet.artifact_descriptors",
-        violations,
-    );
+    let artifacts =
+        artifacts(packet.artifact_descriptors.as_ref(), "packet.artifact_descriptors", violations);
     Some(PacketFacts {
         receiver: receiver?,
         scope: scope?,
@@ -173,11 +170,7 @@ pub fn algorithm(name: &str, field: &str, violations: &mut Violations) {
 }
 
 /// Fields that the broker fills must be unset in an offer, or say what it would say.
-pub fn check_filled(
-    packet: &pb::HandoffPacket,
-    sender: &PrincipalId,
-    violations: &mut Violations,
-) {
+pub fn check_filled(packet: &pb::HandoffPacket, sender: &PrincipalId, violations: &mut Violations) {
     if !packet.handoff_id.is_empty() {
         violations.add("packet.handoff_id", "is filled by the broker; leave it out");
     }

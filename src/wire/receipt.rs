@@ -161,9 +161,10 @@ pub fn elements_digest(echo: &Echo) -> Result<Digest, CanonError> {
             })
             .collect::<Vec<Value>>()
     });
-    let contract = echo.contract.as_ref().map(|(version, digest)| {
-        json!([version.as_str(), digest.to_string()])
-    });
+    let contract = echo
+        .contract
+        .as_ref()
+        .map(|(version, digest)| json!([version.as_str(), digest.to_string()]));
     canon::element_digest(&json!({
         "taskId": echo.task.as_ref().map(|t| t.to_ascii_lowercase()),
         "contract": contract,

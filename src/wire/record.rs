@@ -120,8 +120,7 @@ pub fn encode_handoff(handoff: &Handoff, task: &TaskId, class: &str) -> Vec<u8> 
 /// The value cannot be read.
 pub fn decode_handoff(bytes: &[u8]) -> Result<(TaskId, Handoff, String), StoredError> {
     let record = decode::<store::HandoffRecord>("HandoffRecord", bytes)?;
-    let handoff =
-        record.handoff.ok_or_else(|| StoredError::missing("HandoffRecord", "handoff"))?;
+    let handoff = record.handoff.ok_or_else(|| StoredError::missing("HandoffRecord", "handoff"))?;
     let task = parse_task_id("HandoffRecord", &handoff.task_id)?;
     Ok((task, load_handoff(&handoff)?, handoff.task_class))
 }
@@ -129,7 +128,8 @@ pub fn decode_handoff(bytes: &[u8]) -> Result<(TaskId, Handoff, String), StoredE
 /// The stored form of an open offer's index entry.
 #[must_use]
 pub fn encode_offer(handoff: &HandoffId, task: &TaskId) -> Vec<u8> {
-    store::OfferRecord { handoff_id: handoff.to_string(), task_id: task.to_string() }.encode_to_vec()
+    store::OfferRecord { handoff_id: handoff.to_string(), task_id: task.to_string() }
+        .encode_to_vec()
 }
 
 /// Reads an open offer's index entry.

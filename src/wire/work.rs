@@ -103,9 +103,8 @@ pub fn create(
     let version = version_of(&document);
     let policy = policy(request.policy.as_ref(), &document, &shape, violations);
     let mut stored = contract.clone();
-    stored.task_id = Some(pb::TextField {
-        state: Some(pb::text_field::State::Value(task.to_string())),
-    });
+    stored.task_id =
+        Some(pb::TextField { state: Some(pb::text_field::State::Value(task.to_string())) });
     Some(Creation {
         stored: store::StoredContract { contract: Some(stored), shape: Some(shape) },
         document,
@@ -188,9 +187,7 @@ pub fn policy(
     let acceptance = acceptance(given.acceptance, &expected, side_effecting, violations);
     let owner_lease = match &given.owner_lease {
         None => Some(None),
-        Some(lease) => {
-            violations.take("policy.owner_lease", time::parse_duration(lease)).map(Some)
-        }
+        Some(lease) => violations.take("policy.owner_lease", time::parse_duration(lease)).map(Some),
     };
     Some(Policy {
         acceptance: acceptance?,
@@ -274,11 +271,7 @@ pub fn checkpoint(
     if !checkpoint.task_id.is_empty() && checkpoint.task_id != task.as_str() {
         violations.add("checkpoint.task_id", "is not the task; leave it out");
     }
-    packet::sources(
-        checkpoint.source_snapshot.as_ref(),
-        "checkpoint.source_snapshot",
-        violations,
-    );
+    packet::sources(checkpoint.source_snapshot.as_ref(), "checkpoint.source_snapshot", violations);
     let path = "checkpoint.artifact_descriptors";
     let artifacts = packet::artifacts(checkpoint.artifact_descriptors.as_ref(), path, violations);
     let mut whole = checkpoint.clone();
@@ -291,7 +284,10 @@ pub fn checkpoint(
         guard,
         id: id?,
         digest: sealed.digest,
-        artifacts: artifacts.into_iter().map(|(id, (version, digest))| (id, version, digest)).collect(),
+        artifacts: artifacts
+            .into_iter()
+            .map(|(id, (version, digest))| (id, version, digest))
+            .collect(),
         not_done_units: not_done_units(checkpoint),
     };
     Some((put, whole, sealed))
@@ -314,8 +310,7 @@ pub fn status(
     let report = violations.require("report", report)?;
     let runtime = violations.take("report.runtime", runtime_from_pb(report.runtime));
     let waits = matches!(runtime, Some(Runtime::Paused | Runtime::Blocked));
-    let explains =
-        waits || matches!(runtime, Some(Runtime::Failed | Runtime::UnknownCause));
+    let explains = waits || matches!(runtime, Some(Runtime::Failed | Runtime::UnknownCause));
     guard::optional_text(&report.comment, "report.comment", violations);
     if explains {
         // REQ-085: each of them with its resume condition and next safe action.
