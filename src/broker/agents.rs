@@ -2,10 +2,10 @@
 //!
 //! Invariants: an agent's registration is its own; an update names the revision that it was decided on.
 
+use crate::core::Outcome;
 use crate::core::digest::{Epoch, Revision};
 use crate::core::id::PrincipalId;
 use crate::core::refusal::{Reason, Refusal};
-use crate::core::Outcome;
 use crate::store::key;
 use crate::wire::agent::{StoredAgent, decode_agent, encode_agent};
 
@@ -151,4 +151,3 @@ pub(super) fn unknown(agent: &PrincipalId) -> Refusal {
     Refusal::new(Reason::NotFound, format!("agent {agent} is not registered; check the id"))
         .with("agentId", agent)
 }
-

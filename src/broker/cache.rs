@@ -33,11 +33,6 @@ impl<K: Eq + Hash + Clone, V> Cache<K, V> {
         self.old.remove(&key);
         self.young.insert(key, value);
     }
-
-    pub(super) fn remove(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
-    }
 }
 
 #[cfg(test)]

@@ -98,8 +98,7 @@ impl Committer {
             let end = key::end(&prefix);
             let mut from = prefix;
             loop {
-                let page =
-                    self.parts.store.scan(&from, &end, Direction::Forward, LOAD_PAGE)?;
+                let page = self.parts.store.scan(&from, &end, Direction::Forward, LOAD_PAGE)?;
                 let Some((last, _)) = page.last() else { break };
                 from = last.iter().copied().chain([0]).collect();
                 for (at, stored) in &page {
@@ -298,10 +297,7 @@ fn send(answers: impl IntoIterator<Item = Answer>) {
 impl Proposal {
     fn is_lease(&self) -> bool {
         use crate::core::Command;
-        matches!(
-            &self.change,
-            Change::Task { command: Command::Claim(_) | Command::Renew(_), .. }
-        )
+        matches!(&self.change, Change::Task { command: Command::Claim(_) | Command::Renew(_), .. })
     }
 }
 

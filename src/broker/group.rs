@@ -110,8 +110,7 @@ impl<'a> Group<'a> {
         self.bind_context(caller, created)?;
         let record = work::create(created.clone(), request.id.clone(), &self.context(caller));
         let mut task = Task::create(id.clone(), &record, created);
-        let (head, event) =
-            seal_event(&id, &record).map_err(|e| Error::Internal(e.to_string()))?;
+        let (head, event) = seal_event(&id, &record).map_err(|e| Error::Internal(e.to_string()))?;
         task.chain_head = Some(head);
         task.check().map_err(|broken| Error::Internal(broken.to_owned()))?;
         self.put(key::event(&id, 1), event);
@@ -241,8 +240,7 @@ impl<'a> Group<'a> {
             return Ok(None);
         }
         let Some(bytes) = self.value(&key::handoff(id))? else { return Ok(None) };
-        let (of, handoff, _) =
-            decode_handoff(&bytes).map_err(|e| Error::Damaged(e.to_string()))?;
+        let (of, handoff, _) = decode_handoff(&bytes).map_err(|e| Error::Damaged(e.to_string()))?;
         Ok((of == task.id).then_some(handoff))
     }
 
@@ -305,12 +303,8 @@ impl<'a> Group<'a> {
         if !loaded.offer_key.is_empty() {
             self.delete(std::mem::take(&mut loaded.offer_key));
         }
-        let at = key::offer(
-            &loaded.namespace,
-            &handoff.receiver,
-            self.ground.position.0,
-            self.offers,
-        );
+        let at =
+            key::offer(&loaded.namespace, &handoff.receiver, self.ground.position.0, self.offers);
         self.offers = self.offers.saturating_add(1);
         self.put(at.clone(), encode_offer(&handoff.id, &loaded.task.id));
         loaded.offer_key = at;

@@ -67,10 +67,12 @@ impl Loaded {
         let Some(found) = store.get(&key::task(namespace, id))? else { return Ok(None) };
         let stored = decode_task(&found.value).map_err(|e| Error::Damaged(e.to_string()))?;
         let prefix = key::dedups(id);
-        let slots = store.scan(&prefix, &key::end(&prefix), Direction::Forward, 2 * SEGMENTS as usize)?;
+        let slots =
+            store.scan(&prefix, &key::end(&prefix), Direction::Forward, 2 * SEGMENTS as usize)?;
         let mut segments = Vec::new();
         for (_, value) in &slots {
-            let entries = decode_segment(&value.value).map_err(|e| Error::Damaged(e.to_string()))?;
+            let entries =
+                decode_segment(&value.value).map_err(|e| Error::Damaged(e.to_string()))?;
             segments.push(entries);
         }
         // Slots are a ring: the oldest is the one that is written next.
@@ -137,9 +139,6 @@ impl Loaded {
 /// The key under which a request's answer is remembered.
 pub(super) fn dedup_key(request: &Request, rpc: &str) -> Digest {
     let caller = &request.caller;
-    let text = format!(
-        "{}\0{}\0{rpc}\0{}",
-        caller.namespace, caller.party.principal, request.id
-    );
+    let text = format!("{}\0{}\0{rpc}\0{}", caller.namespace, caller.party.principal, request.id);
     Digest::of(text.as_bytes())
 }

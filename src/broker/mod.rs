@@ -76,7 +76,7 @@ pub enum Change {
         command: Command,
     },
     /// A change of the agent registry.
-    Agent(agents::AgentChange),
+    Agent(AgentChange),
 }
 
 pub use agents::AgentChange;

@@ -59,6 +59,21 @@ pub struct EventPage {
 #[derive(Clone, Debug, Default)]
 pub struct OfferCursor(Option<Key>);
 
+impl OfferCursor {
+    /// The place as bytes, for a page token.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// The place that a page token names. One that is not of the list only shows the list from its start
+    /// or end.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self((!bytes.is_empty()).then(|| bytes.to_vec()))
+    }
+}
+
 impl Reader {
     pub(super) fn new(store: Arc<AnyStore>, hub: Arc<Hub>) -> Self {
         let kept = Kept {
@@ -255,7 +270,7 @@ impl Reader {
     ) -> Result<(Vec<(HandoffId, TaskId)>, OfferCursor), Error> {
         let prefix = key::offers(namespace, receiver);
         let end = key::end(&prefix);
-        let from = match &cursor.0 {
+        let from = match within(cursor.0.clone(), &prefix) {
             Some(seen) => seen.iter().copied().chain([0]).collect(),
             None => prefix,
         };

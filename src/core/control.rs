@@ -45,7 +45,8 @@ pub fn cancel(task: &Task, command: &Cancel, context: &Context<'_>) -> Judged {
         events.push(ended(open, HandoffStatus::Withdrawn, Some(EndReason::TaskCanceled)));
     }
     let begun = task.axes.runtime != Runtime::Submitted;
-    let settled = !task.axes.effect_uncertain && !(task.policy.side_effecting && begun);
+    let uncertain = task.axes.effect_uncertain || (task.policy.side_effecting && begun);
+    let settled = !uncertain;
     let axes = Axes {
         runtime: if settled { Runtime::Canceled } else { Runtime::Reconciling },
         disposition: if settled { Disposition::Closed } else { Disposition::Open },

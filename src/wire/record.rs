@@ -187,9 +187,9 @@ pub fn render_outcome(outcome: &Outcome) -> pb::Outcome {
 
 fn load_outcome(outcome: &pb::Outcome) -> Result<Outcome, StoredError> {
     const NAME: &str = "Outcome";
-    let task = optional(&outcome.task_id, |t| TaskId::parse(t))
+    let task = optional(&outcome.task_id, TaskId::parse)
         .map_err(|e| StoredError::bad(NAME, "task_id", &e))?;
-    let handoff = optional(&outcome.handoff_id, |t| HandoffId::parse(t))
+    let handoff = optional(&outcome.handoff_id, HandoffId::parse)
         .map_err(|e| StoredError::bad(NAME, "handoff_id", &e))?;
     let decided = outcome.decided_at.as_ref();
     let decided = decided.ok_or_else(|| StoredError::missing(NAME, "decided_at"))?;

@@ -22,7 +22,7 @@ pub fn parse_scope(
         found.add(&format!("{path}.principal"), "is required and empty; name who may act");
     }
     let resources =
-        members(&scope.resources, &format!("{path}.resources"), &mut found, |t| Resource::parse(t));
+        members(&scope.resources, &format!("{path}.resources"), &mut found, Resource::parse);
     let operations = members(&scope.operations, &format!("{path}.operations"), &mut found, |t| {
         Operation::parse(t)
     });

@@ -1,0 +1,132 @@
+//! Assembly: one port, all services, one end.
+//!
+//! What lives here: wiring, and the order of starting and stopping. What does not: decisions. Invariants:
+//! nothing is bound before the store is open and checked; a fault of the committer ends the server with
+//! its cause; draining answers what is under way.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::server::TcpIncoming;
+use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
+
+use crate::broker::Broker;
+use crate::proto;
+use crate::proto::baton::v1::agent_service_server::AgentServiceServer;
+use crate::proto::baton::v1::handoff_service_server::HandoffServiceServer;
+use crate::proto::baton::v1::task_service_server::TaskServiceServer;
+use crate::service::Desk;
+use crate::service::auth::Authenticator;
+
+/// How often an idle connection is asked whether its peer is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Largest message that is taken, in bytes.
+    pub message_bytes_max: usize,
+    /// Streams that may be open at once.
+    pub streams_max: usize,
+    /// How long open calls may take after the end was asked for.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    /// 4 MiB, as every gRPC library has it; 4096 streams; 10 s.
+    fn default() -> Self {
+        Self { message_bytes_max: 4 << 20, streams_max: 4096, drain: Duration::from_secs(10) }
+    }
+}
+
+/// Why a server ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The transport failed.
+    #[error("the server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// Reflection could not be built.
+    #[error("reflection failed: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The listener failed.
+    #[error("the listener failed: {0}")]
+    Listener(String),
+    /// The committer stopped because of a fault.
+    #[error("the broker stopped after a fault: {0}")]
+    Fault(String),
+}
+
+/// Serves until `shutdown` resolves, then drains. The broker is stopped before this returns.
+///
+/// # Errors
+/// The transport or the committer failed.
+pub async fn run(
+    broker: Broker,
+    authenticator: Authenticator,
+    listener: TcpListener,
+    options: Options,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Error> {
+    let stop = CancellationToken::new();
+    let desk = Desk::new(broker.clone(), options.streams_max, stop.clone());
+    let (reporter, health) = tonic_health::server::health_reporter();
+    reporter.set_serving::<TaskServiceServer<Desk>>().await;
+    reporter.set_serving::<HandoffServiceServer<Desk>>().await;
+    reporter.set_serving::<AgentServiceServer<Desk>>().await;
+    // `with_nodelay` matters: without it small answers wait for the peer's delayed acknowledgement.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let limit = options.message_bytes_max;
+    let agents = AgentServiceServer::new(desk.clone()).max_decoding_message_size(limit);
+    let tasks = TaskServiceServer::new(desk.clone()).max_decoding_message_size(limit);
+    let handoffs = HandoffServiceServer::new(desk).max_decoding_message_size(limit);
+    let router = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .add_service(health)
+        .add_service(reflection()?)
+        .add_service(InterceptedService::new(agents, authenticator.clone()))
+        .add_service(InterceptedService::new(tasks, authenticator.clone()))
+        .add_service(InterceptedService::new(handoffs, authenticator));
+    let stopping = stop.clone();
+    let asked = async move {
+        tokio::select! {
+            () = shutdown => {}
+            () = stopping.cancelled() => {}
+        }
+        // Streams never end by themselves; they end now, so that the rest can drain.
+        stopping.cancel();
+    };
+    let served = router.serve_with_incoming_shutdown(incoming, asked);
+    let drained = async {
+        stop.cancelled().await;
+        tokio::time::sleep(options.drain).await;
+    };
+    let result = tokio::select! {
+        served = served => served.map_err(Error::from),
+        () = drained => Ok(()),
+        cause = broker.failed() => {
+            stop.cancel();
+            Err(Error::Fault(cause))
+        }
+    };
+    let stopped = tokio::task::spawn_blocking(move || broker.stop()).await;
+    match (result, stopped) {
+        (Ok(()), Err(panic)) => Err(Error::Fault(panic.to_string())),
+        (result, _) => result,
+    }
+}
+
+/// Reflection of the public services. The store's own messages are not part of it.
+fn reflection()
+-> Result<ServerReflectionServer<impl ServerReflection>, tonic_reflection::server::Error> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .with_service_name("baton.v1.AgentService")
+        .with_service_name("baton.v1.TaskService")
+        .with_service_name("baton.v1.HandoffService")
+        .with_service_name("grpc.health.v1.Health")
+        .build_v1()
+}

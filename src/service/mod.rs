@@ -1,0 +1,218 @@
+//! The gRPC services: one file per service, one short method per call.
+//!
+//! What lives here: authentication, the order of the checks before a proposal, rendering of answers,
+//! status codes. What does not: decisions (`core`), the store (ask the broker). Invariants: visibility is
+//! asked before anything about a task is said; a caller that is no party gets the answer of an unknown
+//! id; a violation is found before anything is proposed.
+
+pub mod agent;
+pub mod auth;
+pub mod handoff;
+mod offer;
+mod show;
+pub mod status;
+pub mod task;
+mod watch;
+
+use std::sync::Arc;
+
+use prost::{Message, Name};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Status};
+
+use crate::broker::{Broker, Change, Document, Error};
+use crate::core::digest::Digest;
+use crate::core::handoff::Handoff;
+use crate::core::id::{HandoffId, RequestId, TaskId};
+use crate::core::party::{Sight, no_such_handoff, no_such_task, sight};
+use crate::core::refusal::Refusal;
+use crate::core::task::Task;
+use crate::core::{Caller, Command, Outcome};
+use crate::proto::baton::{store::v1 as store, v1 as pb};
+use crate::wire::canon;
+use crate::wire::document::Sealed;
+use crate::wire::record::decode;
+use crate::wire::violations::Violations;
+
+/// What every service works with.
+#[derive(Clone)]
+pub struct Desk {
+    broker: Broker,
+    streams: Arc<tokio::sync::Semaphore>,
+    stop: CancellationToken,
+}
+
+/// A task that the caller may see, and how much of it.
+struct Seen {
+    caller: Caller,
+    task: Arc<Task>,
+    sight: Sight,
+}
+
+impl Desk {
+    /// A desk in front of `broker`, with at most `streams` open streams, which end at `stop`.
+    #[must_use]
+    pub fn new(broker: Broker, streams: usize, stop: CancellationToken) -> Self {
+        Self { broker, streams: Arc::new(tokio::sync::Semaphore::new(streams)), stop }
+    }
+
+    /// The authenticated caller. Without authentication, its capabilities are those that it registered.
+    async fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Error> {
+        let caller = request.extensions().get::<Caller>().cloned();
+        let mut caller = caller
+            .ok_or_else(|| Error::Internal("a call passed without authentication".to_owned()))?;
+        if self.broker.directory().is_open() {
+            let agent =
+                self.broker.reader().agent(&caller.namespace, &caller.party.principal).await?;
+            let declared = agent.as_ref().and_then(|a| a.agent());
+            caller.capabilities = declared
+                .map(|a| a.capabilities.iter().filter_map(|c| parse_capability(c)).collect())
+                .unwrap_or_default();
+        }
+        Ok(caller)
+    }
+
+    /// The task, if the caller may see anything of it.
+    async fn seen(&self, caller: &Caller, id: &TaskId) -> Result<Seen, Error> {
+        let found = self.broker.reader().task(&caller.namespace, id).await?;
+        let task = found.ok_or_else(|| no_such_task(id))?;
+        match sight(&task, caller) {
+            Sight::None => Err(no_such_task(id).into()),
+            sight => Ok(Seen { caller: caller.clone(), task, sight }),
+        }
+    }
+
+    /// The handoff and its task, if the caller may see anything of it: as its receiver, or as a party of
+    /// the task that sees that far.
+    async fn seen_handoff(
+        &self,
+        caller: &Caller,
+        id: &HandoffId,
+    ) -> Result<(Seen, Handoff), Error> {
+        let hidden = || Error::from(no_such_handoff(id));
+        let task = self.broker.reader().task_of(id).await?.ok_or_else(hidden)?;
+        let seen = self.seen(caller, &task).await.map_err(|error| match error {
+            Error::Refused(_) => hidden(),
+            other => other,
+        })?;
+        let latest = seen.task.handoff.as_ref().filter(|h| h.id == *id).cloned();
+        let handoff = match latest {
+            Some(handoff) => handoff,
+            None => self.broker.reader().handoff(id).await?.ok_or_else(hidden)?.1,
+        };
+        let shown = match seen.sight {
+            Sight::Full => true,
+            Sight::Receiver => handoff.may_receive(caller),
+            Sight::PastOwner { until_sequence } => {
+                let own = handoff.from.principal == caller.party.principal;
+                let before = handoff.received.as_ref().map(|r| r.sequence);
+                own || before.is_some_and(|at| at <= until_sequence) || handoff.may_receive(caller)
+            }
+            Sight::None => false,
+        };
+        if shown { Ok((seen, handoff)) } else { Err(hidden()) }
+    }
+
+    /// Proposes a command on a task.
+    async fn command<M: Message + Name>(
+        &self,
+        message: &M,
+        at: (Caller, RequestId, TaskId),
+        command: Command,
+        documents: Vec<Sealed>,
+    ) -> Result<Outcome, Error> {
+        let (caller, id, task) = at;
+        let request = crate::broker::Request { caller, id, digest: content(message)? };
+        let change = Change::Task { task, command };
+        self.broker.propose(request, change, kept(documents)).await
+    }
+
+    /// A document of a task, decoded.
+    async fn document<M: Message + Default>(
+        &self,
+        task: &TaskId,
+        digest: &Digest,
+        name: &'static str,
+    ) -> Result<M, Error> {
+        let bytes = self.broker.reader().document(task, digest).await?;
+        let bytes = bytes.ok_or_else(|| {
+            Error::Damaged(format!("document {digest} of task {task} is missing"))
+        })?;
+        decode::<M>(name, &bytes).map_err(|e| Error::Damaged(e.to_string()))
+    }
+
+    /// The stored contract of a task.
+    async fn contract(&self, task: &Task) -> Result<store::StoredContract, Error> {
+        self.document(&task.id, &task.contract_document, "StoredContract").await
+    }
+}
+
+/// The digest of a request's content, without what names the call itself.
+fn content<M: Message + Name>(message: &M) -> Result<Digest, Error> {
+    canon::digest(message).map_err(|e| {
+        let mut violations = Violations::default();
+        violations.add("request", e.to_string());
+        Error::from(violations.into_refusal())
+    })
+}
+
+fn kept(documents: Vec<Sealed>) -> Vec<Document> {
+    documents.into_iter().map(|d| Document { digest: d.digest, bytes: d.bytes }).collect()
+}
+
+fn parse_capability(text: &str) -> Option<crate::core::id::Capability> {
+    crate::core::id::Capability::parse(text).ok()
+}
+
+/// Maps the outcome of a call to its answer.
+fn answer<T>(result: Result<T, Error>, request_id: &str) -> Result<tonic::Response<T>, Status> {
+    result.map(tonic::Response::new).map_err(|error| status::status(&error, request_id))
+}
+
+/// A refusal, as an error of the broker.
+fn refused(refusal: Refusal) -> Error {
+    Error::from(refusal)
+}
+
+/// The outcome as a message.
+fn outcome(outcome: &Outcome) -> Option<pb::Outcome> {
+    Some(crate::wire::record::render_outcome(outcome))
+}
+
+/// The size of a page: 50 if none is asked for, 1 to 100 otherwise.
+fn page_size(asked: i32, violations: &mut Violations) -> usize {
+    match asked {
+        0 => 50,
+        1..=100 => usize::try_from(asked).unwrap_or(50),
+        _ => {
+            violations.add("page_size", format!("is {asked}; send 1 to 100, or 0 for 50"));
+            50
+        }
+    }
+}
+
+/// A page token is the hexadecimal text of the last key.
+fn page_token(token: &str) -> Result<Option<Vec<u8>>, Error> {
+    let bad = || {
+        Error::from(Refusal::new(
+            crate::core::refusal::Reason::InvalidPageToken,
+            "page_token is not one of this list; start again without it",
+        ))
+    };
+    if token.is_empty() {
+        return Ok(None);
+    }
+    if !token.len().is_multiple_of(2) || token.len() > 2048 {
+        return Err(bad());
+    }
+    let digits = token.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(text, 16).ok()
+    };
+    digits.map(byte).collect::<Option<Vec<u8>>>().map(Some).ok_or_else(bad)
+}
+
+fn next_token(next: Option<Vec<u8>>) -> String {
+    next.map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect()).unwrap_or_default()
+}

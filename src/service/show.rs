@@ -1,0 +1,146 @@
+//! How much of a task an answer shows.
+//!
+//! Invariant: whoever sees a task only as the receiver of an offer gets ids and the offer, and whoever
+//! owned it gets nothing that is younger than the end of its ownership.
+
+use crate::broker::Error;
+use crate::core::axis::HandoffStatus;
+use crate::core::handoff::Handoff;
+use crate::core::party::Sight;
+use crate::core::task::Task;
+use crate::proto::baton::v1 as pb;
+use crate::wire::blind::{self, Withheld};
+use crate::wire::document::read_note;
+use crate::wire::handoff::{render_handoff, summary};
+use crate::wire::packet;
+use crate::wire::task::render_task;
+use crate::wire::violations::Violations;
+
+use super::{Desk, Seen};
+
+impl Desk {
+    /// The task as the caller may see it.
+    pub(super) async fn show_task(&self, seen: &Seen) -> Result<pb::Task, Error> {
+        let task = &seen.task;
+        match seen.sight {
+            Sight::Full => {
+                let mut shown = render_task(task);
+                shown.view = pb::TaskView::Full.into();
+                if let (Some(freeze), Some(shown)) = (&task.freeze, &mut shown.freeze) {
+                    shown.reason = self.note(task, &freeze.note).await?;
+                }
+                Ok(shown)
+            }
+            Sight::PastOwner { .. } => Ok(past_owner_view(task, seen)),
+            Sight::Receiver | Sight::None => Ok(receiver_view(task)),
+        }
+    }
+
+    /// A free text of a task; empty if it was erased.
+    pub(super) async fn note(
+        &self,
+        task: &Task,
+        digest: &crate::core::digest::Digest,
+    ) -> Result<String, Error> {
+        let Some(bytes) = self.broker.reader().document(&task.id, digest).await? else {
+            return Ok(String::new());
+        };
+        read_note(&bytes).map_err(|e| Error::Damaged(e.to_string()))
+    }
+
+    /// A handoff as the caller may see it.
+    pub(super) async fn show_handoff(
+        &self,
+        seen: &Seen,
+        handoff: &Handoff,
+    ) -> Result<pb::Handoff, Error> {
+        let mut shown = render_handoff(handoff, &seen.task.id, &seen.task.class);
+        if let Some(note) = &handoff.end_note {
+            shown.end_comment = self.note(&seen.task, note).await?;
+        }
+        if let Some(received) = &handoff.received {
+            let receipt = self
+                .document::<pb::HandoffReceipt>(&seen.task.id, &received.receipt, "HandoffReceipt")
+                .await?;
+            shown.receipt = Some(whole_receipt(receipt, handoff));
+        }
+        if seen.sight == Sight::Receiver {
+            shown.refused_by.clear();
+            shown.checkpoint_digest.clear();
+            shown.on_behalf_note.clear();
+        }
+        Ok(shown)
+    }
+
+    /// The packet as it may be handed out: in a blind offer that is open, without the expected digests,
+    /// unless the caller sees the whole task anyway.
+    pub(super) async fn show_packet(
+        &self,
+        seen: &Seen,
+        handoff: &Handoff,
+    ) -> Result<pb::HandoffPacket, Error> {
+        let packet = self
+            .document::<pb::HandoffPacket>(&seen.task.id, &handoff.packet, "HandoffPacket")
+            .await?;
+        let open = handoff.status == HandoffStatus::Pending;
+        let whole = seen.sight == Sight::Full && !handoff.may_receive(&seen.caller);
+        let received = handoff.status == HandoffStatus::Received;
+        if !handoff.blind || whole || received || !open && seen.sight == Sight::Full {
+            return Ok(packet);
+        }
+        let mut violations = Violations::default();
+        let facts = packet::parse(&packet, &mut violations)
+            .ok_or_else(|| Error::Damaged(format!("packet {} cannot be read", handoff.packet)))?;
+        let withheld = Withheld::new(facts.withheld());
+        blind::view(&packet, &withheld).map_err(|e| Error::Internal(e.to_string()))
+    }
+
+    /// What a possible receiver sees of an offer.
+    pub(super) fn show_offer(&self, task: &Task, handoff: &Handoff) -> pb::HandoffSummary {
+        let (now, started) = self.broker.times();
+        let until = handoff.lease_until(self.broker.limits(), started);
+        summary(handoff, &task.id, &task.class, until, now)
+    }
+}
+
+/// The receipt as it was presented, with what the broker recorded of it.
+pub(super) fn whole_receipt(
+    mut receipt: pb::HandoffReceipt,
+    handoff: &Handoff,
+) -> pb::HandoffReceipt {
+    receipt.handoff_id = handoff.id.to_string();
+    receipt.verified_at = handoff.ended_at.map(crate::wire::time::render_timestamp);
+    if let Some(received) = &handoff.received {
+        receipt.receiver = received.receiver.to_string();
+        receipt.receipt_id = received.receipt.to_string();
+        receipt.assurances = crate::wire::handoff::render_assurances(&received.assurances);
+    }
+    receipt
+}
+
+fn receiver_view(task: &Task) -> pb::Task {
+    pb::Task {
+        task_id: task.id.to_string(),
+        task_class: task.class.clone(),
+        view: pb::TaskView::Receiver.into(),
+        ..pb::Task::default()
+    }
+}
+
+fn past_owner_view(task: &Task, seen: &Seen) -> pb::Task {
+    let past = task.past_owner(&seen.caller.party.principal);
+    pb::Task {
+        task_id: task.id.to_string(),
+        context_id: task.context.as_ref().map(ToString::to_string).unwrap_or_default(),
+        task_class: task.class.clone(),
+        originator: task.originator.principal.to_string(),
+        epoch: past.map_or(0, |p| p.until_epoch.get()),
+        revision: past.map_or(0, |p| p.until_revision.get()),
+        last_sequence: past.map_or(0, |p| p.until_sequence),
+        contract_version: task.contract_version.to_string(),
+        contract_digest: task.contract_digest.to_string(),
+        created_at: Some(crate::wire::time::render_timestamp(task.created_at)),
+        view: pb::TaskView::PastOwner.into(),
+        ..pb::Task::default()
+    }
+}
