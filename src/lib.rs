@@ -1,9 +1,13 @@
 //! Baton: an A2A-compatible gRPC handoff broker.
 
 pub mod broker;
+pub mod client;
+pub mod config;
 pub mod core;
+pub mod principals;
 pub mod proto;
 pub mod server;
 pub mod service;
 pub mod store;
+pub mod telemetry;
 pub mod wire;

@@ -15,6 +15,7 @@ mod group;
 mod hub;
 mod loaded;
 mod read;
+mod setup;
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -30,7 +31,7 @@ use crate::core::{Caller, Command, Limits, Outcome};
 use crate::store::{AnyStore, Durability, Position, Store as _, StoreError};
 
 pub use clock::{Clock, ManualClock};
-pub use directory::Directory;
+pub use directory::{Directory, Principal};
 pub use hub::Topic;
 pub use read::{EventPage, OfferCursor, Page};
 

@@ -61,6 +61,61 @@ pub enum Reason {
     NoOpenHandoff,
 }
 
+impl Reason {
+    /// Every reason, in order of declaration.
+    pub const ALL: &[Self] = &[
+        Self::NotFound,
+        Self::InvalidRequest,
+        Self::ContractInvalid,
+        Self::UnsupportedContractVersion,
+        Self::ReferenceCopyMismatch,
+        Self::IdempotencyMismatch,
+        Self::StaleEpoch,
+        Self::NotOwner,
+        Self::StateConflict,
+        Self::Frozen,
+        Self::HandoffPending,
+        Self::HandoffAlreadyOpen,
+        Self::CheckpointRequired,
+        Self::ScopeExceeded,
+        Self::SelfHandoff,
+        Self::UnknownReceiver,
+        Self::BlindImpossible,
+        Self::ReceiverNotOwner,
+        Self::ClaimRequired,
+        Self::ClaimHeld,
+        Self::LeaseLapsed,
+        Self::ReceiptMismatch,
+        Self::ReceiptConflict,
+        Self::StaleHandoff,
+        Self::HandoffEnded,
+        Self::PacketMismatch,
+        Self::ObservedTimeImplausible,
+        Self::IdentityMismatch,
+        Self::IllegalTransition,
+        Self::TaskClosed,
+        Self::TaskCanceled,
+        Self::NotVerifier,
+        Self::VerifierNotIndependent,
+        Self::ReadbackRequired,
+        Self::AcceptanceNotMet,
+        Self::ArtifactDrift,
+        Self::ArtifactExists,
+        Self::NotOperator,
+        Self::OwnerPresent,
+        Self::CheckpointExists,
+        Self::DurabilityRequired,
+        Self::LimitExceeded,
+        Self::LargePayloadInline,
+        Self::InvalidPageToken,
+        Self::RoleRequired,
+        Self::CapabilityNotAllowed,
+        Self::AgentExists,
+        Self::ContextOwnershipConflict,
+        Self::NoOpenHandoff,
+    ];
+}
+
 /// One thing that is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -116,5 +171,19 @@ impl Refusal {
     pub fn retry_after(mut self, wait: Span) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A reason that the list lacks is missing in the table that clients rely on.
+    #[test]
+    fn the_list_of_reasons_has_no_gap() {
+        for (at, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(*reason as usize, at, "{reason:?}");
+        }
+        assert_eq!(Reason::ALL.last(), Some(&Reason::NoOpenHandoff));
     }
 }
