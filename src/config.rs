@@ -1,10 +1,12 @@
 //! The configuration: one struct, where each value comes from, and whether they fit together.
 //!
-//! What lives here: keys, defaults with their reasons, layers and checks. What does not: opening or
-//! binding anything; rooms are given their own small part. Invariants: a flag wins over the
-//! environment (`BATON_<KEY>`), that over the file, that over the default; unknown keys are
-//! refused; all problems are told at once. No value here is a secret; the principals file holds
-//! those.
+//! What lives here: keys, defaults with their reasons and layers; what fits together is in `check`.
+//! What does not: opening or binding anything; rooms are given their own small part. Invariants: a
+//! flag wins over the environment (`BATON_<KEY>`), that over the file, that over the default;
+//! unknown keys are refused; all problems are told at once. No value here is a secret; the
+//! principals file holds those.
+
+mod check;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -203,7 +205,7 @@ impl Loaded {
     /// Every key with value and origin.
     #[must_use]
     pub fn effective(&self) -> Vec<Setting> {
-        let values = table(&self.config);
+        let values = table(&self.config).unwrap_or_default();
         let setting = |(key, _): &(&'static str, Kind)| Setting {
             key,
             value: values.get(*key).map_or_else(|| "(none)".to_owned(), ToString::to_string),
@@ -238,13 +240,15 @@ impl Config {
             toml::Table::new()
         });
         let variables = variables(environment, &mut problems);
+        let flags = table(overrides).unwrap_or_else(|problem| {
+            problems.push(problem);
+            toml::Table::new()
+        });
         let mut merged = toml::Table::new();
         let mut origins = BTreeMap::new();
-        for (layer, origin) in [
-            (file, Origin::File),
-            (variables, Origin::Environment),
-            (table(overrides), Origin::Flag),
-        ] {
+        for (layer, origin) in
+            [(file, Origin::File), (variables, Origin::Environment), (flags, Origin::Flag)]
+        {
             for (key, value) in layer {
                 origins.insert(key.clone(), origin);
                 merged.insert(key, value);
@@ -274,98 +278,12 @@ impl Config {
             format!("listen = {listen:?} is no address; give IP and port such as 127.0.0.1:7717")
         })
     }
-
-    /// Checks every value and how they fit together. Opens and binds nothing.
-    ///
-    /// # Errors
-    /// All problems.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let mut problems = self.out_of_range();
-        match self.listen_addr() {
-            Err(problem) => problems.push(problem),
-            Ok(address) => {
-                let protected = self.principals_file.is_some() || self.allow_unprotected_bind;
-                if !address.ip().is_loopback() && !protected {
-                    problems.push(format!(
-                        "listen = {:?} is reachable from other machines and there is no \
-                         authentication; set principals_file, or listen on 127.0.0.1, or set \
-                         allow_unprotected_bind = true if the network keeps strangers out",
-                        self.listen
-                    ));
-                }
-            }
-        }
-        if self.data_dir.as_os_str().is_empty() {
-            problems.push("data_dir is empty; name a folder such as ./baton-data".to_owned());
-        }
-        if self.principals_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            problems.push("principals_file is empty; name a file or leave the key out".to_owned());
-        }
-        let (ttl, max) = (self.offer_ttl_s, self.offer_ttl_max_s);
-        if ttl > max {
-            problems.push(format!(
-                "offer_ttl_s = {ttl} is above offer_ttl_max_s = {max}; raise the second or lower \
-                 the first"
-            ));
-        }
-        if self.lease_ms > ttl.saturating_mul(1000) {
-            problems.push(format!(
-                "lease_ms = {} is longer than an offer stands (offer_ttl_s = {ttl}); lower it",
-                self.lease_ms
-            ));
-        }
-        if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
-    }
-
-    /// What the operator should know, though the configuration can be used.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let remote = self.listen_addr().is_ok_and(|address| !address.ip().is_loopback());
-        if remote && self.principals_file.is_some() {
-            warnings.push(format!(
-                "tokens travel unencrypted to {}; let a proxy with TLS stand before the broker",
-                self.listen
-            ));
-        } else if remote {
-            warnings.push(format!(
-                "whoever reaches {} can act as anybody; set principals_file",
-                self.listen
-            ));
-        }
-        if self.test_mode {
-            warnings.push("test_mode is on: do not keep real work in this broker".to_owned());
-        }
-        warnings
-    }
-
-    fn out_of_range(&self) -> Vec<String> {
-        const DAY_S: i64 = 24 * 3600;
-        // Key, value, least, most. The upper ends keep sums of times and sizes far from overflow.
-        let ranges = [
-            ("lease_ms", self.lease_ms, 100, DAY_S * 1000),
-            ("offer_ttl_s", self.offer_ttl_s, 1, 366 * DAY_S),
-            ("offer_ttl_max_s", self.offer_ttl_max_s, 1, 366 * DAY_S),
-            ("claims_max", self.claims_max, 1, 10_000),
-            ("attempts_max", self.attempts_max, 1, 1000),
-            ("observed_skew_s", self.observed_skew_s, 0, DAY_S),
-            ("cache_mib", self.cache_mib, 1, 1024 * 1024),
-            ("message_bytes_max", self.message_bytes_max, 64 * 1024, 64 * 1024 * 1024),
-            ("streams_max", self.streams_max, 1, 1_000_000),
-        ];
-        let outside = ranges.iter().filter(|(_, value, min, max)| value < min || value > max);
-        outside
-            .map(|(key, value, min, max)| {
-                format!("{key} = {value}; give a value of {min} to {max}")
-            })
-            .collect()
-    }
 }
 
-/// A layer as a table. A struct of texts, numbers and switches always has one, unless a path is not
-/// UTF-8; such a path stays out and the default shows in the effective values.
-fn table(layer: &impl Serialize) -> toml::Table {
-    toml::Table::try_from(layer).unwrap_or_default()
+/// A layer as a table.
+fn table(layer: &impl Serialize) -> Result<toml::Table, String> {
+    // Texts, numbers and switches have a form in TOML; a path may be no text.
+    toml::Table::try_from(layer).map_err(|e| format!("a value has no form: {e}; give UTF-8 paths"))
 }
 
 /// The file's keys. Read by itself first, so that an error names its line.
@@ -374,9 +292,12 @@ fn read(path: &Path) -> Result<toml::Table, String> {
     let file = std::fs::File::open(path)
         .map_err(|e| format!("{shown} cannot be read: {e}; check the path and its rights"))?;
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX)
+    file.take(FILE_BYTES_MAX + 1)
         .read_to_string(&mut text)
         .map_err(|e| format!("{shown} cannot be read: {e}; write it in UTF-8"))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("{shown} has more than {FILE_BYTES_MAX} bytes; is it the right file?"));
+    }
     let wrong = |e: toml::de::Error| format!("{shown}: {}", e.to_string().trim_end());
     toml::from_str::<Config>(&text).map_err(wrong)?;
     toml::from_str(&text).map_err(wrong)

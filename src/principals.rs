@@ -5,9 +5,11 @@
 //! its SHA-256; a file with any problem is refused as a whole, with all its problems; an entry that
 //! is added leaves every byte before it as it was, and a crash leaves the old file or the new one.
 
+mod append;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,8 @@ use crate::broker::{Directory, Principal};
 use crate::core::Caller;
 use crate::core::id::{Capability, Namespace, PrincipalId};
 use crate::core::task::Party;
+
+pub use append::append_principal;
 
 /// What every token begins with, so that one is recognised where it should not be.
 const TOKEN_PREFIX: &str = "baton_";
@@ -203,86 +207,6 @@ pub fn new_token() -> Result<(String, String), PrincipalsError> {
     Ok((token, digest))
 }
 
-/// Adds an entry at the end of the file, or makes the file. What is there stays byte for byte; the
-/// file is then readable by its owner alone.
-///
-/// # Errors
-/// The file as it is, or with the entry, is refused; or it cannot be written. It is then unchanged.
-pub fn append_principal(path: &Path, entry: Entry) -> Result<(), PrincipalsError> {
-    // A link is followed, so that the file is replaced and not the link.
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let fresh = path.with_file_name(name);
-    // Made before the old one is read: its existence keeps a second writer out.
-    let file = create_private(&fresh).map_err(|cause| PrincipalsError::File {
-        path: fresh.clone(),
-        problem: "cannot be made",
-        cause,
-        remedy: "if another `baton token new` is not at work, remove it; else check the folder",
-    })?;
-    let done = extended(&path, entry).and_then(|text| {
-        replace(file, &text, &fresh, &path).map_err(|cause| PrincipalsError::File {
-            path: path.clone(),
-            problem: "cannot be written",
-            cause,
-            remedy: "check the folder's rights and free space",
-        })
-    });
-    if done.is_err() {
-        // The error to tell is the first one.
-        let _ = std::fs::remove_file(&fresh);
-    }
-    done
-}
-
-/// The text of the file with the entry.
-fn extended(path: &Path, entry: Entry) -> Result<String, PrincipalsError> {
-    let mut text = match read(path) {
-        Err(PrincipalsError::File { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
-            String::new()
-        }
-        other => other?,
-    };
-    let form = |detail: String| PrincipalsError::Form { path: path.to_owned(), detail };
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    let block = Document { principal: vec![entry] };
-    text.push_str(&toml::to_string(&block).map_err(|e| form(e.to_string()))?);
-    // The whole is read back: a duplicate, or a file that ends in an odd place, shows here.
-    let document = parse(path, &text)?;
-    check(path, &document.principal)?;
-    Ok(text)
-}
-
-fn replace(
-    mut file: std::fs::File,
-    text: &str,
-    fresh: &Path,
-    path: &Path,
-) -> Result<(), std::io::Error> {
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(fresh, path)?;
-    // The new name is kept only when the folder is.
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => std::fs::File::open(folder)?.sync_all(),
-        None => std::fs::File::open(".")?.sync_all(),
-    }
-}
-
-fn create_private(path: &Path) -> Result<std::fs::File, std::io::Error> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
 fn read(path: &Path) -> Result<String, PrincipalsError> {
     let failed = |cause| PrincipalsError::File {
         path: path.to_owned(),
@@ -302,7 +226,10 @@ fn read(path: &Path) -> Result<String, PrincipalsError> {
 
 fn parse(path: &Path, text: &str) -> Result<Document, PrincipalsError> {
     toml::from_str(text).map_err(|e| {
-        let detail = format!("{}; correct the entry", e.to_string().trim_end());
+        // The error's own text repeats the line, and somebody may have put a token there.
+        let start = e.span().map_or(0, |span| span.start);
+        let line = text.get(..start).map_or(0, |before| before.matches('\n').count()) + 1;
+        let detail = format!("line {line}: {}; correct the entry", e.message());
         PrincipalsError::Form { path: path.to_owned(), detail }
     })
 }
@@ -335,7 +262,7 @@ fn check(path: &Path, entries: &[Entry]) -> Result<Principals, PrincipalsError> 
         if !names.insert((caller.namespace.clone(), caller.party.principal.clone())) {
             let namespace = &caller.namespace;
             found
-                .add("id", format!("it stands twice in namespace {namespace:?}; remove one entry"));
+                .add("id", format!("it stands twice in namespace `{namespace}`; remove one entry"));
         }
         callers.push(caller);
     }
@@ -374,8 +301,9 @@ fn check_entry(entry: &Entry, found: &mut Findings<'_>) -> Option<Caller> {
     let namespace = entry.namespace.as_deref().unwrap_or("default");
     let namespace = found.keep("namespace", Namespace::parse(namespace));
     let account = entry.account.as_deref().unwrap_or(&entry.id);
+    // One that is left out is the id, which has been judged.
     let bad = account.is_empty() || account.chars().any(char::is_control);
-    if bad || account.len() > ACCOUNT_BYTES_MAX {
+    if entry.account.is_some() && (bad || account.len() > ACCOUNT_BYTES_MAX) {
         let problem =
             "it is empty, has control characters or more than 256 bytes; give a short name";
         found.add("account", problem);

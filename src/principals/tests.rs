@@ -102,6 +102,11 @@ fn all_problems_are_told_with_principal_key_and_remedy() {
 fn files_of_another_form_are_refused_with_line_and_key() {
     let error = refused("[[principal]]\nid = \"a\"\nrole = \"operator\"\ntoken_sha256 = \"\"\n");
     assert!(error.contains("line 3") && error.contains("`role`"), "{error}");
+    // A token that was put there by mistake must not reach the log.
+    let error = refused("[[principal]]\nid = \"a\"\ntoken = \"baton_5ec\"\ntoken_sha256 = \"\"\n");
+    assert!(error.contains("`token`") && !error.contains("5ec"), "{error}");
+    let error = refused("[[principal]]\nid = \"a\"\ntoken_sha256 = \"baton_5ec\"\n");
+    assert!(error.contains("token_sha256") && !error.contains("5ec"), "{error}");
     let error = refused("[[principal]]\nid = \"a\"\n");
     assert!(error.contains("token_sha256"), "{error}");
     assert!(refused("# nobody\n").contains("baton token new"));
