@@ -83,7 +83,7 @@ impl Default for Config {
             // What gRPC clients expect; what is larger is stored elsewhere and referred to.
             message_bytes_max: 4 * 1024 * 1024,
             // Each takes some KiB and one wake-up an event.
-            streams_max: 1024,
+            streams_max: 4096,
             test_mode: false,
         }
     }

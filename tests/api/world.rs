@@ -46,7 +46,7 @@ impl World {
         let (stop, stopped) = oneshot::channel();
         let server = tokio::spawn(server::run(
             broker,
-            baton::service::auth::Authenticator::open(),
+            baton::service::auth::Authenticator::Open,
             listener,
             server::Options { drain: Duration::from_secs(2), ..server::Options::default() },
             async {
