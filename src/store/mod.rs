@@ -18,14 +18,24 @@
 //!   above has to change.
 //! * `AnyStore` is an enum: the set is closed, and callers need neither `dyn` nor a type parameter.
 
+mod caught;
+mod chain;
+mod directory;
+mod disk;
+mod engine;
 mod fault;
 pub mod key;
 mod memory;
+mod record;
+mod sled;
+mod value;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use self::sled::{CACHE_BYTES_DEFAULT, SledStore};
 pub use fault::{Fault, FaultStore};
 pub use memory::MemoryStore;
 
@@ -265,6 +275,8 @@ pub trait Store: Send + Sync {
 pub enum AnyStore {
     /// In memory, for tests and trials; says of itself that it is volatile.
     Memory(MemoryStore),
+    /// On disk.
+    Sled(SledStore),
     /// Any store with a fault planted in it, for tests of what stands above.
     Fault(Box<FaultStore<AnyStore>>),
 }
@@ -273,6 +285,7 @@ macro_rules! each {
     ($any:expr, $store:ident => $call:expr) => {
         match $any {
             AnyStore::Memory($store) => $call,
+            AnyStore::Sled($store) => $call,
             AnyStore::Fault($store) => $call,
         }
     };
