@@ -1,8 +1,8 @@
 //! The "no" of the domain: a reason, a message for a person, and facts for a program.
 //!
 //! What lives here: the reasons that a decision can give, in one enum, and how a refusal is built.
-//! What does not: status codes (`service/status.rs` maps each reason, once). Invariant: a message says
-//! what was wrong, with which value, and what to do next; it never holds a withheld value.
+//! What does not: status codes (`service/status.rs` maps each reason, once). Invariant: a message
+//! says what was wrong, with which value, and what to do next; it never holds a withheld value.
 
 use super::time::Span;
 

@@ -23,6 +23,8 @@ use crate::proto::baton::v1 as pb;
 pub const DOMAIN: &str = "baton";
 /// Findings in one answer. A person corrects no more at once, and a program reads the count.
 pub const VIOLATIONS_MAX: usize = 32;
+/// The fact that counts all findings, also those that were not kept.
+const VIOLATIONS: &str = "violations";
 /// Characters of a message or of a description; more is no sentence.
 const TEXT_CHARS_MAX: usize = 512;
 /// Bytes that a message takes in a trailer, where most of what is not ASCII letters triples.
@@ -175,7 +177,15 @@ impl Answer {
         self
     }
 
+    /// How many findings there are. Who collects them may have counted more than it kept.
+    fn found(&self) -> usize {
+        let counted = self.metadata.iter().find(|(key, _)| *key == VIOLATIONS);
+        let counted = counted.and_then(|(_, count)| count.parse().ok()).unwrap_or_default();
+        self.violations.len().max(counted)
+    }
+
     fn build(self) -> Status {
+        let found = self.found();
         let mut message = cut_message(&self.message);
         let mut metadata = HashMap::new();
         // The room for the count of what is left out is kept free from the start.
@@ -195,7 +205,7 @@ impl Answer {
             }
             findings.push(tonic_types::FieldViolation::new(field, description));
         }
-        let left_out = self.violations.len() - findings.len();
+        let left_out = found.saturating_sub(findings.len());
         if left_out > 0 {
             message.push_str(&format!(" ({left_out} more findings are left out)"));
             metadata.insert("violationsLeftOut".to_owned(), left_out.to_string());

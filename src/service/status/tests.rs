@@ -182,11 +182,15 @@ fn trailers_stay_below_8_kib_whatever_the_refusal_holds() {
 fn findings_that_are_left_out_are_counted() {
     let refusal = Refusal::new(Reason::ContractInvalid, "the contract lacks something")
         .with_violations(violations(40, 10));
-    let status = status(&refusal.into(), "");
+    let status = status(&refusal.clone().into(), "");
     let details = status.get_error_details();
     assert_eq!(details.bad_request().unwrap().field_violations.len(), VIOLATIONS_MAX);
     assert_eq!(details.error_info().unwrap().metadata["violationsLeftOut"], "8");
     assert!(status.message().ends_with("(8 more findings are left out)"), "{}", status.message());
+    // Who collected them kept 40 of 3000.
+    let status = super::status(&refusal.with("violations", 3000).into(), "");
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.metadata["violationsLeftOut"], "2968");
 }
 
 // A stranger who can tell "not there" from "not yours" learns which ids exist.
