@@ -21,10 +21,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         file.source_code_info = None;
     }
     std::fs::write(out.join("baton.fds"), bare.encode_to_vec())?;
+    std::fs::write(out.join("public_protos.rs"), public(&files)?)?;
     let mut config = tonic_prost_build::Config::new();
     config.enable_type_names();
     tonic_prost_build::configure().include_file("all.rs").compile_fds_with_config(set, config)?;
     Ok(())
+}
+
+/// A Rust array of (name below `proto/`, text) of the files that clients are generated from.
+fn public(files: &[PathBuf]) -> std::io::Result<String> {
+    let mut array = "[".to_owned();
+    for path in files.iter().filter(|path| !path.starts_with("proto/baton/store")) {
+        let name = path.strip_prefix("proto").unwrap_or(path).display().to_string();
+        let text = std::fs::canonicalize(path)?.display().to_string();
+        array.push_str(&format!("({name:?}, include_str!({text:?})),"));
+    }
+    array.push(']');
+    Ok(array)
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {

@@ -1,6 +1,7 @@
 //! Baton: an A2A-compatible gRPC handoff broker.
 
 pub mod broker;
+pub mod cli;
 pub mod client;
 pub mod config;
 pub mod core;

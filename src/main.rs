@@ -1,2 +1,5 @@
 //! The `baton` command.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    baton::cli::main()
+}

@@ -1,0 +1,100 @@
+//! The command line.
+//!
+//! What lives here: flags, output, exit codes. What does not: decisions, the wire. Invariants: stdout is
+//! data and stderr is talk; with `--json` every line of stdout is one JSON object; exit codes are 0 done,
+//! 1 fault, 2 refused, 64 usage.
+
+mod proto;
+mod serve;
+mod token;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Moves control of a task from one agent to another by a verified receipt.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, about, propagate_version = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the broker.
+    Serve(serve::Serve),
+    /// Make a principal with its token.
+    Token(token::Token),
+    /// Write the protobuf files that clients are generated from.
+    Proto(proto::Proto),
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub enum Failed {
+    /// Something does not work. Exit code 1.
+    Fault(anyhow::Error),
+    /// The broker said no. Exit code 2.
+    Refused(String),
+    /// The command line or the configuration cannot be used. Exit code 64.
+    Usage(String),
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Fault(error)
+    }
+}
+
+/// What a command answers.
+pub type Done = Result<(), Failed>;
+
+/// Parses the command line and carries it out.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are answers; anything else is a wrong command line.
+            let code = if error.use_stderr() { 64 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let done = match arguments.command {
+        Command::Serve(serve) => serve.run(),
+        Command::Token(token) => token.run(),
+        Command::Proto(proto) => proto.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed::Fault(error)) => told(&format!("{error:#}"), 1),
+        Err(Failed::Refused(message)) => told(&message, 2),
+        Err(Failed::Usage(message)) => told(&message, 64),
+    }
+}
+
+fn told(message: &str, code: u8) -> ExitCode {
+    say(&format!("baton: {message}"));
+    ExitCode::from(code)
+}
+
+/// Writes a line for a person, to stderr.
+pub(crate) fn say(line: &str) {
+    use std::io::Write as _;
+    // A closed stderr is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes a line of data, to stdout.
+///
+/// # Errors
+/// stdout is closed.
+pub(crate) fn print(line: &str) -> Result<(), anyhow::Error> {
+    use std::io::Write as _;
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()?;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! `baton serve`: run the broker until it is told to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::net::TcpListener;
+
+use crate::broker::{Broker, Directory, Setup};
+use crate::cli::{Done, Failed, print, say};
+use crate::config::{Config, Overrides};
+use crate::principals::Principals;
+use crate::server::{self, Options};
+use crate::service::auth::Authenticator;
+use crate::store::{AnyStore, MemoryStore, SledStore};
+use crate::telemetry;
+
+/// Runs the broker: without arguments on 127.0.0.1:7717, with its data in ./baton-data.
+///
+/// The first line on stdout is the address: `listening on http://127.0.0.1:7717`, or with --json
+/// `{"address":"http://127.0.0.1:7717"}`. SIGTERM and Ctrl-C end it after what is under way.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Configuration file (TOML). Flags and BATON_<KEY> variables go before it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Directory of the store; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// File of principals and token digests, made by `baton token new`. Without it there is no
+    /// authentication, and only this machine is listened to.
+    #[arg(long, value_name = "FILE")]
+    principals: Option<PathBuf>,
+    /// Listen to other machines although there is no authentication.
+    #[arg(long)]
+    allow_unprotected_bind: bool,
+    /// Keep everything in memory: nothing survives the process, and work that needs that is refused
+    /// unless --test-mode is given too.
+    #[arg(long)]
+    memory: bool,
+    /// Let a store that keeps nothing hold work that needs a durable one. For tests.
+    #[arg(long)]
+    test_mode: bool,
+    /// How long a claim holds without renewal, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    lease_ms: Option<i64>,
+    /// Print the effective configuration with the origin of each value, and end.
+    #[arg(long)]
+    print_config: bool,
+    /// The first line on stdout is a JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Write the log as JSON lines.
+    #[arg(long)]
+    log_json: bool,
+}
+
+impl Serve {
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen.clone(),
+            data_dir: self.data_dir.clone(),
+            principals_file: self.principals.clone(),
+            allow_unprotected_bind: self.allow_unprotected_bind.then_some(true),
+            lease_ms: self.lease_ms,
+            test_mode: self.test_mode.then_some(true),
+            ..Overrides::default()
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub(super) fn run(&self) -> Done {
+        let usage = |e: &dyn ToString| Failed::Usage(e.to_string());
+        let loaded =
+            Config::load(self.config.as_deref(), &self.overrides()).map_err(|e| usage(&e))?;
+        if self.print_config {
+            for setting in loaded.effective() {
+                print(&format!("{} = {}  # {:?}", setting.key, setting.value, setting.origin))?;
+            }
+            return Ok(());
+        }
+        let config = loaded.config;
+        config.check().map_err(|e| usage(&e))?;
+        let form = if self.log_json { telemetry::Form::Json } else { telemetry::Form::Text };
+        telemetry::start(form).map_err(|e| usage(&e))?;
+        for warning in config.warnings() {
+            say(&format!("baton: warning: {warning}"));
+        }
+        let principals = match &config.principals_file {
+            Some(path) => Some(Arc::new(Principals::load(path).map_err(|e| usage(&e))?)),
+            None => None,
+        };
+        for warning in principals.iter().flat_map(|p| p.warnings()) {
+            say(&format!("baton: warning: {warning}"));
+        }
+        // Calls wait for the committer's thread, not for each other: one thread serves them without
+        // passing work between cores.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("the runtime cannot start")?;
+        let served = runtime.block_on(serve(&config, principals, self.memory, self.json));
+        runtime.shutdown_background();
+        served
+    }
+}
+
+async fn serve(
+    config: &Config,
+    principals: Option<Arc<Principals>>,
+    memory: bool,
+    json: bool,
+) -> Done {
+    let address = config.listen_addr().map_err(Failed::Usage)?;
+    let store = open(config, memory)?;
+    let setup = Setup { test_mode: config.test_mode, ..setup(config) };
+    let directory = principals.as_ref().map_or_else(Directory::open, |p| p.directory());
+    let authenticator = principals.map_or(Authenticator::Open, Authenticator::Tokens);
+    let broker = Broker::start(store, setup, directory).context("the store cannot be read")?;
+    let listener =
+        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let bound = listener.local_addr().context("the listener has no address")?;
+    announce(bound, json)?;
+    let options = Options {
+        message_bytes_max: usize::try_from(config.message_bytes_max).unwrap_or(usize::MAX),
+        streams_max: usize::try_from(config.streams_max).unwrap_or(usize::MAX),
+        ..Options::default()
+    };
+    server::run(broker, authenticator, listener, options, asked_to_stop())
+        .await
+        .with_context(|| format!("serving from {} failed", config.data_dir.display()))?;
+    Ok(())
+}
+
+fn open(config: &Config, memory: bool) -> Result<AnyStore, Failed> {
+    if memory {
+        say("baton: warning: everything is kept in memory and nothing survives this process");
+        return Ok(AnyStore::Memory(MemoryStore::new()));
+    }
+    let cache = u64::try_from(config.cache_mib).unwrap_or(64).saturating_mul(1 << 20);
+    let store = SledStore::open(&config.data_dir, cache)
+        .with_context(|| format!("the store in {} cannot be opened", config.data_dir.display()))?;
+    Ok(AnyStore::Sled(store))
+}
+
+/// The broker's setup that a configuration asks for.
+fn setup(config: &Config) -> Setup {
+    config.setup()
+}
+
+fn announce(bound: SocketAddr, json: bool) -> Result<(), anyhow::Error> {
+    let address = format!("http://{bound}");
+    if json {
+        print(&serde_json::json!({ "address": address }).to_string())
+    } else {
+        print(&format!("listening on {address}"))
+    }
+}
+
+async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminate = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => drop(terminate.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = terminate => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    say("baton: stopping after what is under way");
+}
