@@ -1,5 +1,8 @@
 //! One conformance suite over every store: the in-memory one is the model.
 
+// A test stops at the first surprise.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+
 use std::path::Path;
 
 use baton::store::{
@@ -10,7 +13,7 @@ use proptest::prelude::*;
 
 fn stores(dir: &Path) -> Vec<AnyStore> {
     let sled = SledStore::open(dir, CACHE_BYTES_DEFAULT).expect("opens");
-    vec![AnyStore::Memory(MemoryStore::new()), AnyStore::Sled(sled)]
+    vec![AnyStore::Memory(MemoryStore::new()), AnyStore::Sled(Box::new(sled))]
 }
 
 fn put(pairs: &[(&[u8], &[u8])]) -> Batch {

@@ -1,6 +1,7 @@
 //! The agent registry: what an agent says of itself.
 //!
-//! Invariants: an agent's registration is its own; an update names the revision that it was decided on.
+//! Invariants: an agent's registration is its own; an update names the revision that it was decided
+//! on.
 
 use crate::core::Outcome;
 use crate::core::digest::{Epoch, Revision};

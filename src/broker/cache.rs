@@ -1,6 +1,7 @@
 //! A bounded cache that forgets the least recently used half at a time.
 //!
-//! Invariant: at most `2 * half` entries are held; there is no unbounded growth and no per-entry list.
+//! Invariant: at most `2 * half` entries are held; there is no unbounded growth and no per-entry
+//! list.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,8 +1,8 @@
 //! The only writer: it drains the queue, lets the core decide, commits once, then answers.
 //!
 //! What lives here: the loop, the tasks that it keeps in memory, and the deadlines. Invariants: one
-//! commit for all that wait; nobody but a lease is answered before it is on disk; after a failed commit
-//! nothing more is written and the process ends.
+//! commit for all that wait; nobody but a lease is answered before it is on disk; after a failed
+//! commit nothing more is written and the process ends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,8 +35,8 @@ const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Half of the number of tasks that the committer keeps in memory.
 const TASKS_HALF: usize = 1024;
 
-/// How long the committer sleeps when nothing is due. Deadlines are judged whenever they matter; this
-/// only bounds how late they are written down when a manual clock is moved.
+/// How long the committer sleeps when nothing is due. Deadlines are judged whenever they matter;
+/// this only bounds how late they are written down when a manual clock is moved.
 const IDLE: Duration = Duration::from_millis(50);
 
 /// Open offers and leased tasks that are read at once during the start.
@@ -118,8 +118,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Works until the queue closes or the store fails. A panic is a fault like any other: it is told,
-    /// and nothing is written after it.
+    /// Works until the queue closes or the store fails. A panic is a fault like any other: it is
+    /// told, and nothing is written after it.
     pub(super) fn run(mut self) {
         let result = catch_unwind(AssertUnwindSafe(|| self.work()));
         let cause = match result {
@@ -243,8 +243,8 @@ impl Committer {
             send(leases.drain(..).chain(answers));
             return Ok(());
         }
-        // A lease that is lost in a crash makes the offer claimable again, nothing else, so its answer
-        // need not wait for the sync.
+        // A lease that is lost in a crash makes the offer claimable again, nothing else, so its
+        // answer need not wait for the sync.
         let committed = self.parts.store.commit(batch, &mut |_| send(leases.drain(..)));
         let position = match committed {
             Ok(position) => position,

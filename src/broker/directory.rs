@@ -1,8 +1,8 @@
 //! Who is known in which namespace, and what each may declare.
 //!
-//! With authentication the principals file says it; without, the agent registry does and everybody may
-//! declare anything, since everybody is on this machine. Invariant: a capability counts only for who
-//! may declare it.
+//! With authentication the principals file says it; without, the agent registry does and everybody
+//! may declare anything, since everybody is on this machine. Invariant: a capability counts only
+//! for who may declare it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! One group of proposals: judged one after the other on an overlay, written as one batch.
 //!
-//! What lives here: what a group has changed so far, and how events become keys. What does not: taking
-//! proposals and committing (`committer.rs`). Invariants: a proposal sees what earlier ones of its group
-//! changed; a refused one leaves nothing but what the refusal records; state, events and indexes go into
-//! the same batch.
+//! What lives here: what a group has changed so far, and how events become keys. What does not:
+//! taking proposals and committing (`committer.rs`). Invariants: a proposal sees what earlier ones
+//! of its group changed; a refused one leaves nothing but what the refusal records; state, events
+//! and indexes go into the same batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ use crate::core::refusal::{Reason, Refusal};
 use crate::core::task::{Task, apply};
 use crate::core::time::Timestamp;
 use crate::core::{
-    Caller, Command, Context, Decision, Outcome, Refused, View, decide, handoff, owner, work,
+    Caller, Command, Context, Decision, Outcome, Refused, View, claim, decide, owner, work,
 };
 use crate::store::{AnyStore, Batch, Expect, Key, Position, Store as _, key};
 use crate::wire::record::{
@@ -190,7 +190,8 @@ impl<'a> Group<'a> {
             Ok(decision) => {
                 self.fold(loaded, &decision.events, by, Some(&request.id))?;
                 let outcome = self.settle(loaded, &decision);
-                // A renewal is safe to repeat and comes often: remembering it would push out the rest.
+                // A renewal is safe to repeat and comes often: remembering it would push out the
+                // rest.
                 if !decision.events.is_empty() {
                     loaded.remember(remembered_as, request.digest, outcome.clone());
                     self.keep(&loaded.task.id, documents);
@@ -215,7 +216,7 @@ impl<'a> Group<'a> {
             capabilities: BTreeSet::new(),
         };
         let view = View { task: &loaded.task, ended: None };
-        let mut events = handoff::sweep(&view, &self.context(&caller));
+        let mut events = claim::sweep(&view, &self.context(&caller));
         events.extend(owner::sweep(&loaded.task, self.ground.started, self.ground.now));
         let result = self.fold(&mut loaded, &events, &clock, None);
         self.tasks.insert(id.clone(), loaded);

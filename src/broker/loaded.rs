@@ -1,8 +1,8 @@
 //! A task as the committer holds it: the aggregate and the answers that it remembers.
 //!
 //! Invariants: the newest [`REMEMBERED_MAX`] answers are found again; older ones are forgotten. The
-//! newest few stand in the task's own value, full segments beside it, so that a change costs one key and
-//! every eighth change two.
+//! newest few stand in the task's own value, full segments beside it, so that a change costs one
+//! key and every eighth change two.
 
 use std::collections::VecDeque;
 

@@ -2,9 +2,9 @@
 //!
 //! What lives here: the broker's handle and what travels to the committer and back. What does not:
 //! judging (`core`), bytes on the wire (`wire`), the disk (`store`). Invariants: every change is a
-//! proposal to the one committer; nobody is answered before the commit is on disk, except a lease; an
-//! answer never shows what a crash could take back; every queue is bounded.
-//! Start reading at [`Broker`].
+//! proposal to the one committer; nobody is answered before the commit is on disk, except a lease;
+//! an answer never shows what a crash could take back; every queue is bounded. Start reading at
+//! [`Broker`].
 
 mod agents;
 mod cache;
@@ -35,8 +35,8 @@ pub use directory::{Directory, Principal};
 pub use hub::Topic;
 pub use read::{EventPage, OfferCursor, Page};
 
-/// Proposals that may wait for the committer. More are refused at once, so that memory stays bounded and
-/// a caller learns of overload while it can still act on it.
+/// Proposals that may wait for the committer. More are refused at once, so that memory stays
+/// bounded and a caller learns of overload while it can still act on it.
 pub const QUEUE_MAX: usize = 4096;
 
 /// A document that a proposal brings: kept under its digest if the proposal is accepted.
@@ -96,7 +96,8 @@ pub enum Error {
     Stopping,
     /// The store failed while the change was written.
     #[error(
-        "the store failed; the change may or may not be kept. Repeat it with the same request_id once \
+        "the store failed; the change may or may not be kept. Repeat it with the same request_id \
+         once \
          the broker is back"
     )]
     OutcomeUnknown,
@@ -151,8 +152,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The documented defaults: a lease of 30 s, 16 claims and 5 receipts an offer, a skew of 5 min,
-    /// offers of 15 min by default and 7 days at most.
+    /// The documented defaults: a lease of 30 s, 16 claims and 5 receipts an offer, a skew of 5
+    /// min, offers of 15 min by default and 7 days at most.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let limits = Limits {
@@ -219,8 +220,8 @@ impl Broker {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Proposes a change and waits until it is decided and on disk. Dropping the future cancels nothing:
-    /// the proposal belongs to the committer.
+    /// Proposes a change and waits until it is decided and on disk. Dropping the future cancels
+    /// nothing: the proposal belongs to the committer.
     ///
     /// # Errors
     /// The refusal, or why there is no answer.
@@ -263,7 +264,8 @@ impl Broker {
         &self.shared.setup.limits
     }
 
-    /// True if what is acknowledged survives the process, or if the broker is told that it need not.
+    /// True if what is acknowledged survives the process, or if the broker is told that it need
+    /// not.
     #[must_use]
     pub fn keeps_promises(&self) -> bool {
         self.shared.store.durability() == Durability::Durable || self.shared.setup.test_mode

@@ -1,8 +1,9 @@
 //! Reads that never show what a crash could take back.
 //!
-//! What lives here: reading tasks, handoffs, events, documents and lists. What does not: who may see what
-//! (`core::party`, asked by the services). Invariants: what is answered is on disk; a page is bounded;
-//! nothing here grows with the number of stored tasks; a miss goes to the store off the caller's thread.
+//! What lives here: reading tasks, handoffs, events, documents and lists. What does not: who may
+//! see what (`core::party`, asked by the services). Invariants: what is answered is on disk; a page
+//! is bounded; nothing here grows with the number of stored tasks; a miss goes to the store off the
+//! caller's thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,8 +67,8 @@ impl OfferCursor {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// The place that a page token names. One that is not of the list only shows the list from its start
-    /// or end.
+    /// The place that a page token names. One that is not of the list only shows the list from its
+    /// start or end.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self((!bytes.is_empty()).then(|| bytes.to_vec()))
@@ -88,8 +89,8 @@ impl Reader {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over a task that is on disk now. Only the committer calls it, in commit order, so that no
-    /// older state can replace a newer one.
+    /// Takes over a task that is on disk now. Only the committer calls it, in commit order, so that
+    /// no older state can replace a newer one.
     pub(super) fn committed(&self, namespace: &Namespace, task: &Task) {
         let entry = (namespace.clone(), Arc::new(task.clone()));
         self.kept().tasks.insert(task.id.clone(), entry);

@@ -1,8 +1,8 @@
 //! The command line.
 //!
-//! What lives here: flags, output, exit codes. What does not: decisions, the wire. Invariants: stdout is
-//! data and stderr is talk; with `--json` every line of stdout is one JSON object; exit codes are 0 done,
-//! 1 fault, 2 refused, 64 usage.
+//! What lives here: flags, output, exit codes. What does not: decisions, the wire. Invariants:
+//! stdout is data and stderr is talk; with `--json` every line of stdout is one JSON object; exit
+//! codes are 0 done, 1 fault, 2 refused, 64 usage.
 
 mod proto;
 mod serve;

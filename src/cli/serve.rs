@@ -6,16 +6,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use tokio::net::TcpListener;
 
-use crate::broker::{Broker, Directory, Setup};
 use crate::cli::{Done, Failed, print, say};
 use crate::config::{Config, Overrides};
 use crate::principals::Principals;
-use crate::server::{self, Options};
-use crate::service::auth::Authenticator;
-use crate::store::{AnyStore, MemoryStore, SledStore};
-use crate::telemetry;
+use crate::server::launch::{Keeping, Launched, launch};
+use crate::{server, telemetry};
 
 /// Runs the broker: without arguments on 127.0.0.1:7717, with its data in ./baton-data.
 ///
@@ -116,41 +112,20 @@ async fn serve(
     memory: bool,
     json: bool,
 ) -> Done {
-    let address = config.listen_addr().map_err(Failed::Usage)?;
-    let store = open(config, memory)?;
-    let setup = Setup { test_mode: config.test_mode, ..setup(config) };
-    let directory = principals.as_ref().map_or_else(Directory::open, |p| p.directory());
-    let authenticator = principals.map_or(Authenticator::Open, Authenticator::Tokens);
-    let broker = Broker::start(store, setup, directory).context("the store cannot be read")?;
-    let listener =
-        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let keeping = if memory {
+        say("baton: warning: everything is kept in memory and nothing survives this process");
+        Keeping::Volatile
+    } else {
+        Keeping::Durable
+    };
+    let launched = launch(config, principals, keeping).await.map_err(anyhow::Error::from)?;
+    let Launched { broker, authenticator, listener, options } = launched;
     let bound = listener.local_addr().context("the listener has no address")?;
     announce(bound, json)?;
-    let options = Options {
-        message_bytes_max: usize::try_from(config.message_bytes_max).unwrap_or(usize::MAX),
-        streams_max: usize::try_from(config.streams_max).unwrap_or(usize::MAX),
-        ..Options::default()
-    };
     server::run(broker, authenticator, listener, options, asked_to_stop())
         .await
         .with_context(|| format!("serving from {} failed", config.data_dir.display()))?;
     Ok(())
-}
-
-fn open(config: &Config, memory: bool) -> Result<AnyStore, Failed> {
-    if memory {
-        say("baton: warning: everything is kept in memory and nothing survives this process");
-        return Ok(AnyStore::Memory(MemoryStore::new()));
-    }
-    let cache = u64::try_from(config.cache_mib).unwrap_or(64).saturating_mul(1 << 20);
-    let store = SledStore::open(&config.data_dir, cache)
-        .with_context(|| format!("the store in {} cannot be opened", config.data_dir.display()))?;
-    Ok(AnyStore::Sled(store))
-}
-
-/// The broker's setup that a configuration asks for.
-fn setup(config: &Config) -> Setup {
-    config.setup()
 }
 
 fn announce(bound: SocketAddr, json: bool) -> Result<(), anyhow::Error> {

@@ -1,9 +1,9 @@
 //! The independent status axes of a task, their legal moves, and the A2A state that follows.
 //!
-//! What lives here: the axis enums, the table of runtime moves, the invariants between axes, and the
-//! total function to the A2A state. What does not: who may move an axis (the nouns decide that).
-//! Invariants: axes are never merged; a bare "completed" has no spelling; a closed task's axes never
-//! move. Start reading at [`Axes`].
+//! What lives here: the axis enums, the table of runtime moves, the invariants between axes, and
+//! the total function to the A2A state. What does not: who may move an axis (the nouns decide
+//! that). Invariants: axes are never merged; a bare "completed" has no spelling; a closed task's
+//! axes never move. Start reading at [`Axes`].
 
 /// What the execution is doing, or how it ended. Source: requirements D.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,8 +282,8 @@ fn waiting_state(axes: &Axes) -> A2aState {
     }
 }
 
-/// The moves of the runtime axis that an owner's report may make. Source: requirements D.1; a report
-/// of the same value is progress, and CANCELED is reached by a report only after a cancel.
+/// The moves of the runtime axis that an owner's report may make. Source: requirements D.1; a
+/// report of the same value is progress, and CANCELED is reached by a report only after a cancel.
 pub const RUNTIME_MOVES: &[(Runtime, &[Runtime])] = &[
     (Runtime::Submitted, &[Runtime::Working, Runtime::Blocked, Runtime::Rejected, Runtime::Failed]),
     (

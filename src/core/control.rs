@@ -1,13 +1,14 @@
 //! Stopping: cancel, freeze, lift.
 //!
-//! What lives here: the decisions that stop a task or hold it. Invariants: a cancel fences the owner and
-//! withdraws an open offer in one commit; a task whose outside effects are not settled reconciles
-//! before it is CANCELED; a freeze moves nothing.
+//! What lives here: the decisions that stop a task or hold it. Invariants: a cancel fences the
+//! owner and withdraws an open offer in one commit; a task whose outside effects are not settled
+//! reconciles before it is CANCELED; a freeze moves nothing.
 
 use super::axis::{Axes, Disposition, HandoffStatus, ReleasedBy, Runtime};
+use super::claim::ended;
 use super::digest::Digest;
 use super::event::Event;
-use super::handoff::{EndReason, ended};
+use super::handoff::EndReason;
 use super::refusal::{Reason, Refusal};
 use super::task::Task;
 use super::{Context, Decision, Judged, owner};
@@ -73,7 +74,7 @@ pub struct Freeze {
 pub fn freeze(task: &Task, command: &Freeze, context: &Context<'_>) -> Judged {
     operator(task, context)?;
     owner::open(task)?;
-    super::handoff::not_frozen(task)?;
+    super::claim::not_frozen(task)?;
     Ok(Decision::event(Event::TaskFrozen { note: command.note }))
 }
 

@@ -235,9 +235,9 @@ pub enum ReadbackResult {
 }
 
 impl Event {
-    /// True if the task's state is another one after it, so that the revision rises. A refused write,
-    /// a refused receipt, a lapsed lease and an absent owner are recorded beside the state that owners
-    /// decide on.
+    /// True if the task's state is another one after it, so that the revision rises. A refused
+    /// write, a refused receipt, a lapsed lease and an absent owner are recorded beside the state
+    /// that owners decide on.
     #[must_use]
     pub fn changes_state(&self) -> bool {
         match self {

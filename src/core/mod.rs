@@ -1,11 +1,12 @@
 //! The pure core: it judges commands and folds events, and does nothing else.
 //!
-//! What lives here: state, commands, events, refusals and the decisions between them. What does not:
-//! I/O, clocks, randomness, async, logging, protobuf on the wire. Invariants: same state, command and
-//! context give the same answer; `decide` changes nothing; `apply` never judges and cannot fail; time
-//! and ids come in from outside. Start reading at [`decide`].
+//! What lives here: state, commands, events, refusals and the decisions between them. What does
+//! not: I/O, clocks, randomness, async, logging, protobuf on the wire. Invariants: same state,
+//! command and context give the same answer; `decide` changes nothing; `apply` never judges and
+//! cannot fail; time and ids come in from outside. Start reading at [`decide`].
 
 pub mod axis;
+pub mod claim;
 pub mod contract;
 pub mod control;
 pub mod digest;
@@ -188,15 +189,15 @@ pub enum Command {
     /// Offer on behalf of an absent owner.
     OfferOnBehalf(Box<offer::OfferOnBehalf>),
     /// Claim.
-    Claim(handoff::ClaimHandoff),
+    Claim(claim::ClaimHandoff),
     /// Renew a claim.
-    Renew(handoff::ClaimHandoff),
+    Renew(claim::ClaimHandoff),
     /// Present a receipt.
     Acknowledge(Box<receipt::AcknowledgeHandoff>),
     /// Refuse an offer.
-    Reject(handoff::RejectHandoff),
+    Reject(claim::RejectHandoff),
     /// Take an offer back.
-    Withdraw(handoff::WithdrawHandoff),
+    Withdraw(claim::WithdrawHandoff),
     /// Go on under a new instance.
     Resume(owner::ResumeOwnership),
 }
@@ -264,11 +265,11 @@ pub fn decide(view: &View<'_>, command: &Command, context: &Context<'_>) -> Judg
         Command::Lift(c) => control::lift(view.task, c, context),
         Command::Offer(c) => offer::offer(view.task, c, context),
         Command::OfferOnBehalf(c) => offer::offer_on_behalf(view.task, c, context),
-        Command::Claim(c) => handoff::claim(view, c, context),
-        Command::Renew(c) => handoff::renew(view, c, context),
+        Command::Claim(c) => claim::claim(view, c, context),
+        Command::Renew(c) => claim::renew(view, c, context),
         Command::Acknowledge(c) => receipt::acknowledge(view, c, context),
-        Command::Reject(c) => handoff::reject(view, c, context),
-        Command::Withdraw(c) => handoff::withdraw(view, c, context),
+        Command::Reject(c) => claim::reject(view, c, context),
+        Command::Withdraw(c) => claim::withdraw(view, c, context),
         Command::Resume(c) => owner::resume(view.task, c, context),
     }
 }

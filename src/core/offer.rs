@@ -1,24 +1,27 @@
 //! Offering a task: by its owner, or on behalf of an owner that is gone.
 //!
-//! What lives here: the decisions that open a handoff. What does not: what a packet must contain (the
-//! contract table and `wire`, before the decision). Invariants: at most one open handoff a task; the
-//! packet binds the task's present checkpoint and artifacts; its scope lies within the sender's.
+//! What lives here: the decisions that open a handoff. What does not: what a packet must contain
+//! (the contract table and `wire`, before the decision). Invariants: at most one open handoff a
+//! task; the packet binds the task's present checkpoint and artifacts; its scope lies within the
+//! sender's.
 
 use std::collections::BTreeSet;
 
 use super::axis::HandoffStatus;
+use super::claim::ended;
 use super::digest::{Digest, Revision};
 use super::event::Event;
-use super::handoff::{EndReason, Handoff, Receiver, ended};
+use super::handoff::{EndReason, Handoff, Receiver};
 use super::id::{HandoffId, PrincipalId};
 use super::owner::{self, Guard};
 use super::refusal::{Reason, Refusal, Violation};
 use super::scope::{self, Scope};
 use super::task::{PAST_OWNERS_MAX, Party, Task};
 use super::time::{Span, Timestamp};
-use super::{Context, Decision, Judged, Refused, handoff};
+use super::{Context, Decision, Judged, Refused, claim};
 
-/// What an offer says beside its packet, and what was found out about the packet before the decision.
+/// What an offer says beside its packet, and what was found out about the packet before the
+/// decision.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// The new handoff's id.
@@ -45,8 +48,8 @@ pub struct Terms {
     pub blind: Option<bool>,
     /// A blind offer with nothing to hash is allowed.
     pub echo_allowed: bool,
-    /// What the receiver held under the earlier handoff that the packet restores, if it names one that
-    /// this receiver received.
+    /// What the receiver held under the earlier handoff that the packet restores, if it names one
+    /// that this receiver received.
     pub restores: Option<Scope>,
 }
 
@@ -64,13 +67,13 @@ pub struct OfferHandoff {
 /// Judges an offer by the owner.
 ///
 /// # Errors
-/// The guard fails; another offer is open; the receiver is unknown or the sender itself; the packet is
-/// older than the task; its scope is wider than the sender's; a blind offer has nothing to hash.
+/// The guard fails; another offer is open; the receiver is unknown or the sender itself; the packet
+/// is older than the task; its scope is wider than the sender's; a blind offer has nothing to hash.
 pub fn offer(task: &Task, command: &OfferHandoff, context: &Context<'_>) -> Judged {
     owner::holds(task, &command.guard, context)?;
     owner::at_revision(task, command.guard.revision, "OfferHandoff")?;
     owner::open(task)?;
-    handoff::not_frozen(task)?;
+    claim::not_frozen(task)?;
     let mut events = Vec::new();
     if let Some(event) = replaced(task, command)? {
         events.push(event);
@@ -123,8 +126,8 @@ pub struct OfferOnBehalf {
     pub note: Digest,
 }
 
-/// Judges an offer on behalf: by an operator at any time, by the originator only where the policy says
-/// so and the owner is absent.
+/// Judges an offer on behalf: by an operator at any time, by the originator only where the policy
+/// says so and the owner is absent.
 ///
 /// # Errors
 /// The caller may not; the revision is another one; the terms do not fit.
@@ -132,7 +135,7 @@ pub fn offer_on_behalf(task: &Task, command: &OfferOnBehalf, context: &Context<'
     may_offer_on_behalf(task, context)?;
     owner::at_revision(task, command.revision, "OfferOnBehalf")?;
     owner::open(task)?;
-    handoff::not_frozen(task)?;
+    claim::not_frozen(task)?;
     let mut events = Vec::new();
     if let Some(open) = task.open_handoff() {
         if !context.caller.operator {
@@ -283,8 +286,8 @@ fn known_receiver(task: &Task, terms: &Terms) -> Result<(), Refusal> {
     .with("nextOwner", &terms.receiver))
 }
 
-/// A packet's scope lies within the sender's. When it restores what the receiver held itself, it lies
-/// within that instead (A to B and back to A).
+/// A packet's scope lies within the sender's. When it restores what the receiver held itself, it
+/// lies within that instead (A to B and back to A).
 fn within_scope(task: &Task, terms: &Terms, now: Timestamp) -> Result<(), Refusal> {
     if terms.scope.principal != terms.receiver.to_string() {
         return Err(Refusal::new(

@@ -1,8 +1,8 @@
 //! Ownership: what every owner's write must show, and going on after a restart.
 //!
-//! What lives here: the guard, resuming under a new instance, the owner's lease. What does not: moving
-//! control to another agent (`receipt.rs`). Invariant: a write with an old epoch writes nothing,
-//! however late it comes.
+//! What lives here: the guard, resuming under a new instance, the owner's lease. What does not:
+//! moving control to another agent (`receipt.rs`). Invariant: a write with an old epoch writes
+//! nothing, however late it comes.
 
 use super::axis::Runtime;
 use super::digest::{Epoch, Revision};
@@ -11,7 +11,7 @@ use super::id::InstanceId;
 use super::refusal::{Reason, Refusal};
 use super::task::Task;
 use super::time::Timestamp;
-use super::{Context, Decision, Judged, Refused, handoff};
+use super::{Context, Decision, Judged, Refused, claim};
 
 /// What an owner's write was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) fn check(
     holds(task, guard, context)?;
     at_revision(task, guard.revision, rpc)?;
     open(task)?;
-    handoff::not_frozen(task)?;
+    claim::not_frozen(task)?;
     no_open_offer(task)?;
     Ok(())
 }
@@ -58,7 +58,8 @@ pub(super) fn holds(task: &Task, guard: &Guard, context: &Context<'_>) -> Result
         return Err(Refusal::new(
             Reason::StaleEpoch,
             format!(
-                "instance {} does not hold task {}; another process of {caller} does. Resume ownership \
+                "instance {} does not hold task {}; another process of {caller} does. Resume \
+                 ownership \
                  to take it over",
                 guard.instance, task.id
             ),

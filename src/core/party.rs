@@ -1,8 +1,8 @@
 //! Who may see how much of a task.
 //!
-//! What lives here: the one gate that every read and every write passes first. What does not: who may
-//! write what (the nouns). Invariant: whoever is no party gets the same answer as for a task that does
-//! not exist. Source: design section 7.
+//! What lives here: the one gate that every read and every write passes first. What does not: who
+//! may write what (the nouns). Invariant: whoever is no party gets the same answer as for a task
+//! that does not exist. Source: design section 7.
 
 use super::Caller;
 use super::id::{HandoffId, TaskId};
@@ -25,8 +25,8 @@ pub enum Sight {
     None,
 }
 
-/// How much of `task` the caller may see. The receiver of an open blind offer sees the offer and nothing
-/// else, whatever else it is to the task, since anything more could show what is withheld.
+/// How much of `task` the caller may see. The receiver of an open blind offer sees the offer and
+/// nothing else, whatever else it is to the task, since anything more could show what is withheld.
 #[must_use]
 pub fn sight(task: &Task, caller: &Caller) -> Sight {
     let principal = &caller.party.principal;
@@ -50,7 +50,8 @@ pub fn sight(task: &Task, caller: &Caller) -> Sight {
     if receiver { Sight::Receiver } else { Sight::None }
 }
 
-/// The answer to whoever may not see a task, and for a task that is not there: the same, byte for byte.
+/// The answer to whoever may not see a task, and for a task that is not there: the same, byte for
+/// byte.
 #[must_use]
 pub fn no_such_task(id: &TaskId) -> Refusal {
     Refusal::new(Reason::NotFound, format!("task {id} is not known to you; check the id"))

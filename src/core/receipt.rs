@@ -1,15 +1,17 @@
 //! The receipt: comparing what a receiver read with what the packet binds, and moving control.
 //!
-//! What lives here: the five elements, their comparison, and the decision on an acknowledgement. What
-//! does not: parsing and digests (`wire`). Invariants: control moves only with a [`MatchedEcho`], which
-//! only [`compare`] makes; a difference names element and key and never an expected value.
+//! What lives here: the five elements, their comparison, and the decision on an acknowledgement.
+//! What does not: parsing and digests (`wire`). Invariants: control moves only with a
+//! [`MatchedEcho`], which only [`compare`] makes; a difference names element and key and never an
+//! expected value.
 
 use std::collections::BTreeMap;
 
 use super::axis::{HandoffStatus, Runtime};
+use super::claim;
 use super::digest::Digest;
 use super::event::{Event, HandoffReceived};
-use super::handoff::{self, EndReason, Handoff};
+use super::handoff::{EndReason, Handoff};
 use super::id::{ArtifactId, EntityId, HandoffId, InstanceId, PrincipalId, TaskId, VersionLabel};
 use super::refusal::{Reason, Refusal, Violation};
 use super::scope::Scope;
@@ -64,7 +66,8 @@ pub struct Elements {
     pub task: TaskId,
     /// Element 2.
     pub contract: (VersionLabel, Digest),
-    /// Element 3. `None` where the packet says that the snapshot is not known; nothing matches that.
+    /// Element 3. `None` where the packet says that the snapshot is not known; nothing matches
+    /// that.
     pub sources: Option<BTreeMap<EntityId, (VersionLabel, Option<Digest>)>>,
     /// Element 4. `None` as above.
     pub artifacts: Option<BTreeMap<ArtifactId, (VersionLabel, Digest)>>,
@@ -116,8 +119,9 @@ pub enum Comparison {
     Differs(Vec<Mismatch>),
 }
 
-/// Compares an echo with the elements of the packet that has digest `packet`. A packet never changes,
-/// so this needs no task state and is done before the decision. Source: design section 5, REQ-060.
+/// Compares an echo with the elements of the packet that has digest `packet`. A packet never
+/// changes, so this needs no task state and is done before the decision. Source: design section 5,
+/// REQ-060.
 #[must_use]
 pub fn compare(packet: Digest, expected: &Elements, echo: &Echo) -> Comparison {
     let mut found = Vec::new();
@@ -243,24 +247,24 @@ pub struct AcknowledgeHandoff {
 /// Judges a receipt. This is the one place where control moves to another agent.
 ///
 /// # Errors
-/// The caller is not the receiver or has no live claim; the task is frozen; the offer has ended or is
-/// stale; an element differs; the receiver's reading is implausible in time.
+/// The caller is not the receiver or has no live claim; the task is frozen; the offer has ended or
+/// is stale; an element differs; the receiver's reading is implausible in time.
 pub fn acknowledge(view: &View<'_>, command: &AcknowledgeHandoff, context: &Context<'_>) -> Judged {
     if let Some(done) = received_before(view, command) {
         return repeat(done, command, context);
     }
     let task = view.task;
-    let open = handoff::open(task, view, &command.handoff)?;
-    handoff::receiver(open, context)?;
-    handoff::not_frozen(task)?;
-    handoff::not_expired(open, context.now)?;
-    handoff::same_packet(open, &command.packet)?;
-    let claim = handoff::live_claim(open, &command.instance, context)?;
+    let open = claim::open(task, view, &command.handoff)?;
+    claim::receiver(open, context)?;
+    claim::not_frozen(task)?;
+    claim::not_expired(open, context.now)?;
+    claim::same_packet(open, &command.packet)?;
+    let claim = claim::live_claim(open, &command.instance, context)?;
     plausible_time(command, claim.claimed_at, context)?;
     match &command.comparison {
         Comparison::Differs(found) => Err(mismatch(open, found, context)),
         Comparison::Matched(echo) => {
-            handoff::same_packet(open, &echo.packet)?;
+            claim::same_packet(open, &echo.packet)?;
             Ok(received(task, open, command, echo, context))
         }
     }
@@ -280,7 +284,7 @@ fn repeat(done: &Handoff, command: &AcknowledgeHandoff, context: &Context<'_>) -
         return Err(Refusal::new(Reason::HandoffEnded, "the handoff has ended").into());
     };
     if stored.receiver != context.caller.party.principal {
-        handoff::receiver(done, context)?;
+        claim::receiver(done, context)?;
         return Err(Refusal::new(
             Reason::ReceiverNotOwner,
             format!("handoff {} was received by another principal", done.id),
@@ -341,7 +345,8 @@ fn mismatch(open: &Handoff, found: &[Mismatch], context: &Context<'_>) -> Refuse
     let refusal = Refusal::new(
         Reason::ReceiptMismatch,
         format!(
-            "the receipt of handoff {} differs in {}; fetch again or reject it ({left} attempts left)",
+            "the receipt of handoff {} differs in {}; fetch again or reject it ({left} attempts \
+             left)",
             open.id,
             names.join(", ")
         ),
@@ -356,7 +361,7 @@ fn mismatch(open: &Handoff, found: &[Mismatch], context: &Context<'_>) -> Refuse
         elements,
     }];
     if left == 0 {
-        events.push(handoff::ended(
+        events.push(claim::ended(
             open,
             HandoffStatus::Rejected,
             Some(EndReason::AttemptsExhausted),
@@ -374,7 +379,8 @@ fn received(
 ) -> Decision {
     let receiver = context.caller.party.clone();
     let mut axes = task.axes;
-    // A dead owner may have begun an effect that nobody has confirmed: the new owner reconciles first.
+    // A dead owner may have begun an effect that nobody has confirmed: the new owner reconciles
+    // first.
     if open.on_behalf.is_some() && (axes.effect_uncertain || task.policy.side_effecting) {
         axes.runtime = Runtime::Reconciling;
     } else if axes.runtime == Runtime::Submitted {
@@ -394,8 +400,8 @@ fn received(
     Decision::about(&open.id, vec![event])
 }
 
-/// A value counts as fetched only if it was withheld and the receiver had no other way of knowing it:
-/// as an earlier owner, the producer, or a party that may read the task.
+/// A value counts as fetched only if it was withheld and the receiver had no other way of knowing
+/// it: as an earlier owner, the producer, or a party that may read the task.
 fn assurances(
     task: &Task,
     open: &Handoff,

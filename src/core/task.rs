@@ -1,8 +1,9 @@
 //! The task: what one command may read and change, and how events fold into it.
 //!
-//! What lives here: the aggregate, `apply`, and the check of its invariants. What does not: judging;
-//! `apply` records what already happened and cannot fail. Invariants: at most one owner; at most one
-//! open handoff; `sequence` has no gap; axes as in [`Axes::check`]. Start reading at [`Task`].
+//! What lives here: the aggregate, `apply`, and the check of its invariants. What does not:
+//! judging; `apply` records what already happened and cannot fail. Invariants: at most one owner;
+//! at most one open handoff; `sequence` has no gap; axes as in [`Axes::check`]. Start reading at
+//! [`Task`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +18,15 @@ use super::id::{
 use super::scope::Scope;
 use super::time::{Span, Timestamp};
 
-/// Different owners that one task may have had. All are remembered: each may read up to its handoff,
-/// and none may verify what it executed. An offer that would pass the limit is refused.
+/// Different owners that one task may have had. All are remembered: each may read up to its
+/// handoff, and none may verify what it executed. An offer that would pass the limit is refused.
 pub const PAST_OWNERS_MAX: usize = 256;
 
 /// Artifacts that one task may hold.
 pub const ARTIFACTS_MAX: usize = 1024;
 
-/// A principal and the account that it belongs to. Two principals of one account are not independent.
+/// A principal and the account that it belongs to. Two principals of one account are not
+/// independent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Party {
     /// The principal.
@@ -288,8 +290,8 @@ impl Task {
         }
     }
 
-    /// Checks the invariants of the aggregate. A broken one is a fault of the broker: nothing may be
-    /// stored after it.
+    /// Checks the invariants of the aggregate. A broken one is a fault of the broker: nothing may
+    /// be stored after it.
     ///
     /// # Errors
     /// The invariant that does not hold.

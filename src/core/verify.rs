@@ -5,9 +5,10 @@
 //! follows from passing readbacks of what is expected, never from a report. Source: design rule 7.
 
 use super::axis::{Acceptance, Axes, Disposition, HandoffStatus, Runtime};
+use super::claim::ended;
 use super::digest::{Digest, Revision};
 use super::event::{Event, ReadbackResult};
-use super::handoff::{EndReason, ended};
+use super::handoff::EndReason;
 use super::id::{ArtifactId, VersionLabel};
 use super::refusal::{Reason, Refusal, Violation};
 use super::task::{Artifact, ArtifactState, Party, Task};
@@ -47,7 +48,8 @@ pub fn record_readback(task: &Task, command: &RecordReadback, context: &Context<
         return Err(Refusal::new(
             Reason::ArtifactDrift,
             format!(
-                "a passing readback of {} must have observed its recorded digest; report FAIL otherwise",
+                "a passing readback of {} must have observed its recorded digest; report FAIL \
+                 otherwise",
                 command.artifact
             ),
         )
@@ -119,14 +121,15 @@ pub fn decide_acceptance(task: &Task, command: &DecideAcceptance, context: &Cont
     independent(task, context)?;
     owner::at_revision(task, command.revision, "DecideAcceptance")?;
     owner::open(task)?;
-    super::handoff::not_frozen(task)?;
+    super::claim::not_frozen(task)?;
     let ready = task.axes.runtime == Runtime::RuntimeCompleted
         && task.axes.acceptance == Acceptance::Verifying;
     if !ready {
         return Err(Refusal::new(
             Reason::IllegalTransition,
             format!(
-                "task {} is {} and not open for verification; its owner reports RUNTIME_COMPLETED first",
+                "task {} is {} and not open for verification; its owner reports \
+                 RUNTIME_COMPLETED first",
                 task.id,
                 task.axes.runtime.name()
             ),
@@ -158,7 +161,8 @@ pub fn decide_acceptance(task: &Task, command: &DecideAcceptance, context: &Cont
     Ok(Decision { events, ..Decision::default() })
 }
 
-/// What acceptance needs: every expected artifact, each read back, nothing rejected, nothing left to do.
+/// What acceptance needs: every expected artifact, each read back, nothing rejected, nothing left
+/// to do.
 fn met(task: &Task) -> Result<(), Refusal> {
     let standing = |role: &str| {
         task.artifacts
@@ -222,8 +226,8 @@ fn verifier(task: &Task, context: &Context<'_>) -> Result<(), Refusal> {
     .with("taskId", &task.id))
 }
 
-/// The caller did not put this artifact version and has not owned the task since it was put, and neither
-/// has a principal of its account.
+/// The caller did not put this artifact version and has not owned the task since it was put, and
+/// neither has a principal of its account.
 fn independent_of(task: &Task, artifact: &Artifact, context: &Context<'_>) -> Result<(), Refusal> {
     let since = task.past_owners.iter().filter(|p| p.until_sequence > artifact.put_sequence);
     let executors = since.map(|p| &p.party).chain([&artifact.put_by, &task.owner]);

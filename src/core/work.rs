@@ -1,8 +1,8 @@
 //! The owner's work: creating a task, checkpoints, status reports, artifacts.
 //!
-//! What lives here: the decisions on an owner's writes. What does not: their content, which is checked
-//! before (`contract`, `wire`). Invariants: every write passes the guard; RUNTIME_COMPLETED opens
-//! verification and accepts nothing; a pause has a checkpoint.
+//! What lives here: the decisions on an owner's writes. What does not: their content, which is
+//! checked before (`contract`, `wire`). Invariants: every write passes the guard; RUNTIME_COMPLETED
+//! opens verification and accepts nothing; a pause has a checkpoint.
 
 use super::axis::{Acceptance, Axes, Disposition, ReleasedBy, Runtime, runtime_moves};
 use super::digest::{Digest, Epoch, Revision};
@@ -149,7 +149,8 @@ pub fn report_status(task: &Task, command: &ReportStatus, context: &Context<'_>)
     Ok(Decision::event(Event::StatusReported { axes, report: command.report }))
 }
 
-/// The engine has ended. What is to be accepted waits for a verifier; only where nothing is, it closes.
+/// The engine has ended. What is to be accepted waits for a verifier; only where nothing is, it
+/// closes.
 fn complete(task: &Task, axes: &mut Axes) {
     match task.policy.acceptance {
         AcceptancePolicy::Verifier => axes.acceptance = Acceptance::Verifying,
@@ -231,8 +232,8 @@ pub struct PutArtifact {
 /// Judges an artifact: a new one, or a new version of one.
 ///
 /// # Errors
-/// The guard fails; the task is no longer at work; this version exists with other content; the limit
-/// is reached.
+/// The guard fails; the task is no longer at work; this version exists with other content; the
+/// limit is reached.
 pub fn put_artifact(task: &Task, command: &PutArtifact, context: &Context<'_>) -> Judged {
     owner::check(task, &command.guard, "PutArtifact", context)?;
     not_canceling(task)?;
@@ -259,7 +260,8 @@ pub fn put_artifact(task: &Task, command: &PutArtifact, context: &Context<'_>) -
     {
         return Err(Refusal::new(
             Reason::IllegalTransition,
-            "the result is being verified; artifacts change only before completion or after a rejection",
+            "the result is being verified; artifacts change only before completion or after a \
+             rejection",
         )
         .with("taskId", &task.id)
         .into());

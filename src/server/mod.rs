@@ -1,8 +1,10 @@
 //! Assembly: one port, all services, one end.
 //!
-//! What lives here: wiring, and the order of starting and stopping. What does not: decisions. Invariants:
-//! nothing is bound before the store is open and checked; a fault of the committer ends the server with
-//! its cause; draining answers what is under way.
+//! What lives here: wiring, and the order of starting and stopping. What does not: decisions.
+//! Invariants: nothing is bound before the store is open and checked; a fault of the committer ends
+//! the server with its cause; draining answers what is under way.
+
+pub mod launch;
 
 use std::future::Future;
 use std::time::Duration;

@@ -178,8 +178,8 @@ impl Desk {
         Ok(pb::ListAgentsResponse { agents, next_page_token: next_token(page.next) })
     }
 
-    /// Checks a registration: the card has what A2A requires, each capability is allowed, and a first
-    /// assignment made from the template would have a valid packet.
+    /// Checks a registration: the card has what A2A requires, each capability is allowed, and a
+    /// first assignment made from the template would have a valid packet.
     fn check_agent(
         &self,
         agent: &pb::Agent,
@@ -228,8 +228,8 @@ fn check_card(card: &a2a::AgentCard, violations: &mut Violations) {
     }
 }
 
-/// A template makes the packet of a first handoff, so it must hold everything that the request itself
-/// does not: the terms, the units, the first step and the scope.
+/// A template makes the packet of a first handoff, so it must hold everything that the request
+/// itself does not: the terms, the units, the first step and the scope.
 fn check_template(
     template: &pb::AgentTemplate,
     agent: &pb::Agent,
@@ -259,8 +259,8 @@ fn check_template(
     if findings.is_empty() { Ok(()) } else { Err(contract_refusal(&findings).into()) }
 }
 
-/// The M0 fields that the terms of a template lack. OBJECTIVE comes with the request, EVIDENCE_LABELS
-/// with the assertions.
+/// The M0 fields that the terms of a template lack. OBJECTIVE comes with the request,
+/// EVIDENCE_LABELS with the assertions.
 fn missing_terms(contract: &pb::ContractDocument) -> Vec<Finding> {
     use crate::core::contract::{Field, Profile};
     let asked = TABLE.iter().filter(|row| {

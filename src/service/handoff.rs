@@ -4,8 +4,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::broker::{Error, OfferCursor};
+use crate::core::claim::{ClaimHandoff, RejectHandoff, WithdrawHandoff};
 use crate::core::digest::{Epoch, Revision};
-use crate::core::handoff::{ClaimHandoff, Handoff, Receiver, RejectHandoff, WithdrawHandoff};
+use crate::core::handoff::{Handoff, Receiver};
 use crate::core::id::{HandoffId, InstanceId, RequestId};
 use crate::core::offer::{OfferHandoff, OfferOnBehalf};
 use crate::core::owner::ResumeOwnership;
@@ -22,9 +23,9 @@ use crate::wire::receipt;
 use crate::wire::violations::Violations;
 use crate::wire::{guard, time};
 
+use super::control::reasoned;
 use super::offer::{DecidedOn, Options, Prepared};
 use super::show::whole_receipt;
-use super::task::reasoned;
 use super::watch::receivers;
 use super::{Desk, Seen, answer, next_token, outcome, page_size, page_token};
 

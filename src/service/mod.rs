@@ -1,17 +1,19 @@
 //! The gRPC services: one file per service, one short method per call.
 //!
-//! What lives here: authentication, the order of the checks before a proposal, rendering of answers,
-//! status codes. What does not: decisions (`core`), the store (ask the broker). Invariants: visibility is
-//! asked before anything about a task is said; a caller that is no party gets the answer of an unknown
-//! id; a violation is found before anything is proposed.
+//! What lives here: authentication, the order of the checks before a proposal, rendering of
+//! answers, status codes. What does not: decisions (`core`), the store (ask the broker).
+//! Invariants: visibility is asked before anything about a task is said; a caller that is no party
+//! gets the answer of an unknown id; a violation is found before anything is proposed.
 
 pub mod agent;
 pub mod auth;
+mod control;
 pub mod handoff;
 mod offer;
 mod show;
 pub mod status;
 pub mod task;
+mod verify;
 mod watch;
 
 use std::sync::Arc;
@@ -56,7 +58,8 @@ impl Desk {
         Self { broker, streams: Arc::new(tokio::sync::Semaphore::new(streams)), stop }
     }
 
-    /// The authenticated caller. Without authentication, its capabilities are those that it registered.
+    /// The authenticated caller. Without authentication, its capabilities are those that it
+    /// registered.
     async fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Error> {
         let caller = request.extensions().get::<Caller>().cloned();
         let mut caller = caller
@@ -82,8 +85,8 @@ impl Desk {
         }
     }
 
-    /// The handoff and its task, if the caller may see anything of it: as its receiver, or as a party of
-    /// the task that sees that far.
+    /// The handoff and its task, if the caller may see anything of it: as its receiver, or as a
+    /// party of the task that sees that far.
     async fn seen_handoff(
         &self,
         caller: &Caller,
@@ -215,4 +218,11 @@ fn page_token(token: &str) -> Result<Option<Vec<u8>>, Error> {
 
 fn next_token(next: Option<Vec<u8>>) -> String {
     next.map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect()).unwrap_or_default()
+}
+
+/// A message that has no canonical form is a violation of its sender.
+fn unsealed(field: &str, error: &canon::CanonError) -> Error {
+    let mut violations = Violations::default();
+    violations.add(field, error.to_string());
+    refused(violations.into_refusal())
 }

@@ -1,7 +1,8 @@
-//! Offers as they come in: the packet is checked, finished and digested before anything is proposed.
+//! Offers as they come in: the packet is checked, finished and digested before anything is
+//! proposed.
 //!
-//! Invariant: what needs no state is done here, off the committer; the committer only judges whether the
-//! packet binds what the task holds.
+//! Invariant: what needs no state is done here, off the committer; the committer only judges
+//! whether the packet binds what the task holds.
 
 use crate::broker::Error;
 use crate::core::Caller;
@@ -139,8 +140,8 @@ impl Desk {
         Ok(Prepared { terms, document: sealed })
     }
 
-    /// The checkpoint document that the packet names. Comparing with it, not with the latest one, keeps a
-    /// repeat of the call from looking wrong after the task has moved.
+    /// The checkpoint document that the packet names. Comparing with it, not with the latest one,
+    /// keeps a repeat of the call from looking wrong after the task has moved.
     async fn named_checkpoint(
         &self,
         task: &Task,
@@ -191,8 +192,8 @@ impl Desk {
         Ok(Some(scope))
     }
 
-    /// Everybody who may receive an offer, with accounts. Without authentication accounts mean nothing, so
-    /// that an offer crosses no boundary unless the contract says so.
+    /// Everybody who may receive an offer, with accounts. Without authentication accounts mean
+    /// nothing, so that an offer crosses no boundary unless the contract says so.
     pub(super) async fn eligible(
         &self,
         caller: &Caller,

@@ -1,7 +1,7 @@
 //! How much of a task an answer shows.
 //!
-//! Invariant: whoever sees a task only as the receiver of an offer gets ids and the offer, and whoever
-//! owned it gets nothing that is younger than the end of its ownership.
+//! Invariant: whoever sees a task only as the receiver of an offer gets ids and the offer, and
+//! whoever owned it gets nothing that is younger than the end of its ownership.
 
 use crate::broker::Error;
 use crate::core::axis::HandoffStatus;
@@ -72,8 +72,8 @@ impl Desk {
         Ok(shown)
     }
 
-    /// The packet as it may be handed out: in a blind offer that is open, without the expected digests,
-    /// unless the caller sees the whole task anyway.
+    /// The packet as it may be handed out: in a blind offer that is open, without the expected
+    /// digests, unless the caller sees the whole task anyway.
     pub(super) async fn show_packet(
         &self,
         seen: &Seen,

@@ -5,23 +5,21 @@ use tonic::{Request, Response, Status};
 
 use crate::broker::{Change, Error};
 use crate::core::contract::{check_checkpoint, check_materialised};
-use crate::core::event::{ReadbackResult, TaskCreated};
-use crate::core::id::{ArtifactId, RequestId, TaskId, VersionLabel};
+use crate::core::event::TaskCreated;
+use crate::core::id::TaskId;
 use crate::core::party::Sight;
 use crate::core::refusal::{Reason, Refusal};
-use crate::core::verify::{DecideAcceptance, RecordReadback};
-use crate::core::{Caller, Command, Outcome, control};
+use crate::core::{Caller, Command, Outcome};
 use crate::proto::baton::v1 as pb;
 use crate::proto::baton::v1::task_service_server::TaskService;
-use crate::wire::axis::readback_result_from_pb;
-use crate::wire::document::{Sealed, note, seal};
+use crate::wire::document::seal;
 use crate::wire::violations::Violations;
 use crate::wire::work::{self, contract_refusal};
 use crate::wire::{canon, guard, time};
 
 use super::offer::fresh_task;
 use super::{
-    Desk, Seen, answer, content, kept, next_token, outcome, page_size, page_token, refused,
+    Desk, Seen, answer, content, kept, next_token, outcome, page_size, page_token, unsealed,
 };
 
 #[tonic::async_trait]
@@ -196,7 +194,8 @@ impl Desk {
         }
         Err(Refusal::new(
             Reason::DurabilityRequired,
-            "the store keeps nothing across a restart and this work needs that; use a durable store",
+            "the store keeps nothing across a restart and this work needs that; use a durable \
+             store",
         )
         .into())
     }
@@ -393,134 +392,6 @@ impl Desk {
         Ok(pb::PutArtifactResponse { outcome: outcome(&done), descriptor: Some(descriptor) })
     }
 
-    async fn read_artifact(
-        &self,
-        request: Request<pb::GetArtifactRequest>,
-    ) -> Result<pb::GetArtifactResponse, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
-        let mut violations = Violations::default();
-        let id = ArtifactId::parse(&request.get_ref().artifact_id);
-        let id = violations.take("artifact_id", id);
-        let id = violations.finish(id)?;
-        let unknown = || {
-            refused(
-                Refusal::new(Reason::NotFound, format!("artifact {id} is not known to you"))
-                    .with("artifactId", &id),
-            )
-        };
-        // A receiver reads artifacts where the packet says they are, once it has fetched and hashed them
-        // itself; before its receipt the broker shows it nothing but the packet.
-        let artifact = match seen.sight {
-            Sight::Full => seen.task.artifacts.get(&id).ok_or_else(unknown)?,
-            Sight::Receiver => self.offered_artifact(&seen, &id).ok_or_else(unknown)?,
-            Sight::PastOwner { .. } | Sight::None => return Err(unknown()),
-        };
-        let parts = match &artifact.content {
-            Some(digest) => {
-                let kept = self
-                    .document::<crate::proto::baton::store::v1::ArtifactContent>(
-                        &seen.task.id,
-                        digest,
-                        "ArtifactContent",
-                    )
-                    .await?;
-                kept.parts
-            }
-            None => Vec::new(),
-        };
-        let mut record = crate::wire::task::render_artifact(artifact);
-        if seen.sight == Sight::Receiver {
-            withhold(&mut record);
-        }
-        Ok(pb::GetArtifactResponse { artifact: Some(record), parts })
-    }
-
-    /// The content of an offered artifact is what its receiver hashes, so a claimant may fetch it.
-    fn offered_artifact<'s>(
-        &self,
-        seen: &'s Seen,
-        id: &ArtifactId,
-    ) -> Option<&'s crate::core::task::Artifact> {
-        let (now, started) = self.broker.times();
-        let open = seen.task.open_handoff()?;
-        let until = open.lease_until(self.broker.limits(), started)?;
-        let claim = open.claim.as_ref()?;
-        let holds = claim.claimant.principal == seen.caller.party.principal && now < until;
-        seen.task.artifacts.get(id).filter(|_| holds)
-    }
-
-    async fn readback(
-        &self,
-        request: Request<pb::RecordReadbackRequest>,
-    ) -> Result<pb::RecordReadbackResponse, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
-        let message = request.into_inner();
-        let mut violations = Violations::default();
-        let id = guard::request_id(&message.request_id, &mut violations);
-        let parsed = readback_command(&message, &seen, &mut violations);
-        let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
-        let at = (seen.caller, id, seen.task.id.clone());
-        let command = Command::RecordReadback(command);
-        let done = self.command(&message, at, command, vec![sealed]).await?;
-        Ok(pb::RecordReadbackResponse { outcome: outcome(&done) })
-    }
-
-    async fn acceptance(
-        &self,
-        request: Request<pb::DecideAcceptanceRequest>,
-    ) -> Result<pb::DecideAcceptanceResponse, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
-        let message = request.into_inner();
-        let mut violations = Violations::default();
-        let id = guard::request_id(&message.request_id, &mut violations);
-        let revision =
-            guard::counter(message.expected_revision, "expected_revision", &mut violations);
-        let decision = violations.require("decision", message.decision.as_ref());
-        let parsed = decision.and_then(|d| acceptance_command(d, revision?, &mut violations));
-        let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
-        let at = (seen.caller, id, seen.task.id.clone());
-        let command = Command::DecideAcceptance(command);
-        let done = self.command(&message, at, command, vec![sealed]).await?;
-        Ok(pb::DecideAcceptanceResponse { outcome: outcome(&done) })
-    }
-
-    async fn cancel(
-        &self,
-        request: Request<pb::CancelTaskRequest>,
-    ) -> Result<pb::CancelTaskResponse, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
-        let message = request.into_inner();
-        let mut violations = Violations::default();
-        let id = guard::request_id(&message.request_id, &mut violations);
-        guard::optional_text(&message.reason, "reason", &mut violations);
-        let id = violations.finish(id)?;
-        let said = if message.reason.is_empty() {
-            None
-        } else {
-            Some(note(&message.reason).map_err(|e| unsealed("reason", &e))?)
-        };
-        let command = Command::Cancel(control::Cancel { note: said.as_ref().map(|s| s.digest) });
-        let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(&message, at, command, said.into_iter().collect()).await?;
-        Ok(pb::CancelTaskResponse { outcome: outcome(&done) })
-    }
-
-    async fn freeze(&self, request: Request<pb::FreezeTaskRequest>) -> Result<Outcome, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
-        let message = request.into_inner();
-        let (id, said) = reasoned(&message.request_id, &message.reason)?;
-        let command = Command::Freeze(control::Freeze { note: said.digest });
-        self.command(&message, (seen.caller, id, seen.task.id.clone()), command, vec![said]).await
-    }
-
-    async fn lift(&self, request: Request<pb::LiftFreezeRequest>) -> Result<Outcome, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
-        let message = request.into_inner();
-        let (id, said) = reasoned(&message.request_id, &message.reason)?;
-        let command = Command::Lift(control::Freeze { note: said.digest });
-        self.command(&message, (seen.caller, id, seen.task.id.clone()), command, vec![said]).await
-    }
-
     /// The task that a request names, if the caller may see it.
     pub(super) async fn named_task<T>(
         &self,
@@ -533,87 +404,4 @@ impl Desk {
         let id = violations.finish(id)?;
         self.seen(&caller, &id).await
     }
-}
-
-fn withhold(record: &mut pb::ArtifactRecord) {
-    if let Some(descriptor) = &mut record.descriptor {
-        descriptor.digest = None;
-    }
-    record.content.clear();
-}
-
-fn readback_command(
-    message: &pb::RecordReadbackRequest,
-    seen: &Seen,
-    violations: &mut Violations,
-) -> Option<(RecordReadback, Sealed)> {
-    let artifact = violations.take("artifact_id", ArtifactId::parse(&message.artifact_id));
-    let version = violations.take("version", VersionLabel::parse(&message.version));
-    let digest = guard::digest(&message.artifact_digest, "artifact_digest", violations);
-    let evidence = violations.require("evidence", message.evidence.as_ref())?;
-    guard::text(&evidence.method, "evidence.method", violations);
-    let result = violations.take("evidence.result", readback_result_from_pb(evidence.result));
-    violations.require("evidence.observed_at", evidence.observed_at.as_ref());
-    if result == Some(ReadbackResult::Pass) {
-        guard::text(&evidence.observed, "evidence.observed", violations);
-    }
-    let me = seen.caller.party.principal.as_str();
-    if !evidence.verifier.is_empty() && evidence.verifier != me {
-        violations.add("evidence.verifier", format!("is not the caller {me}; leave it out"));
-    }
-    let whole = pb::ReadbackEvidence { verifier: me.to_owned(), ..evidence.clone() };
-    let sealed = violations.take("evidence", seal(&whole))?;
-    let command = RecordReadback {
-        artifact: artifact?,
-        version: version?,
-        digest: digest?,
-        result: result?,
-        observed: crate::core::digest::Digest::parse(&evidence.observed).ok(),
-        evidence: sealed.digest,
-    };
-    Some((command, sealed))
-}
-
-fn acceptance_command(
-    decision: &pb::AcceptanceDecision,
-    revision: u64,
-    violations: &mut Violations,
-) -> Option<(DecideAcceptance, Sealed)> {
-    let accept = match pb::BusinessAcceptanceStatus::try_from(decision.verdict) {
-        Ok(pb::BusinessAcceptanceStatus::Accepted) => Some(true),
-        Ok(pb::BusinessAcceptanceStatus::Rejected) => Some(false),
-        _ => {
-            violations.add("decision.verdict", "send ACCEPTED or REJECTED");
-            None
-        }
-    };
-    guard::optional_text(&decision.comment, "decision.comment", violations);
-    guard::optional_text(
-        &decision.acceptance_contract_ref,
-        "decision.acceptance_contract_ref",
-        violations,
-    );
-    let sealed = violations.take("decision", seal(decision))?;
-    let command = DecideAcceptance {
-        revision: crate::core::digest::Revision::new(revision),
-        accept: accept?,
-        close: decision.close,
-        decision: sealed.digest,
-    };
-    Some((command, sealed))
-}
-
-/// A request with a required reason.
-pub(super) fn reasoned(request_id: &str, reason: &str) -> Result<(RequestId, Sealed), Error> {
-    let mut violations = Violations::default();
-    let id = guard::request_id(request_id, &mut violations);
-    let text = guard::text(reason, "reason", &mut violations);
-    let said = text.and_then(|text| violations.take("reason", note(&text)));
-    Ok(violations.finish(id.zip(said))?)
-}
-
-fn unsealed(field: &str, error: &canon::CanonError) -> Error {
-    let mut violations = Violations::default();
-    violations.add(field, error.to_string());
-    refused(violations.into_refusal())
 }

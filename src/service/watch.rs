@@ -1,8 +1,9 @@
 //! Streams: the events of a task, and the offers to a receiver.
 //!
-//! Invariants: a stream first gives what is stored, then each thing as it is committed, without a gap and
-//! in order; it reads from the store at its reader's pace, so a slow reader costs no memory; the number
-//! of streams is bounded; a stream ends when the broker stops or the reader goes away.
+//! Invariants: a stream first gives what is stored, then each thing as it is committed, without a
+//! gap and in order; it reads from the store at its reader's pace, so a slow reader costs no
+//! memory; the number of streams is bounded; a stream ends when the broker stops or the reader goes
+//! away.
 
 use std::collections::BTreeMap;
 

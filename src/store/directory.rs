@@ -12,8 +12,8 @@
 //! ```
 //!
 //! ## Invariants
-//! * After an unclean stop sled's files are copied aside before sled sees them, because sled zeroes what
-//!   it cannot read. The copy goes once the start is verified.
+//! * After an unclean stop sled's files are copied aside before sled sees them, because sled
+//!   zeroes what it cannot read. The copy goes once the start is verified.
 //! * A file that appears is synced, and so is its directory, before the store serves.
 
 use std::ffi::OsStr;
@@ -62,8 +62,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes the format into a directory that holds no data. A directory that holds some and has no
-    /// format was damaged, or is none of ours.
+    /// Writes the format into a directory that holds no data. A directory that holds some and has
+    /// no format was damaged, or is none of ours.
     fn begin(&self, format: &Path) -> Result<(), StoreError> {
         if self.db_file().exists() || self.witness().exists() {
             return Err(StoreError::UnknownFormat {
@@ -92,8 +92,8 @@ impl Directory {
         self.root.join("clean")
     }
 
-    /// Takes away the mark of the last orderly stop, so that a crash from now on shows. Gives what it
-    /// said; `None` after an unclean stop or before the first start.
+    /// Takes away the mark of the last orderly stop, so that a crash from now on shows. Gives what
+    /// it said; `None` after an unclean stop or before the first start.
     pub(super) fn take_clean(&self) -> Result<Option<Seal>, StoreError> {
         let path = self.clean();
         let seal = match fs::read(&path) {
@@ -111,8 +111,8 @@ impl Directory {
         disk::write_whole(&self.clean(), &seal.encode())
     }
 
-    /// Removes snapshots that sled had begun and not finished: it would take them for the newest. Nothing
-    /// refers to one, because the rename that makes it count has not happened.
+    /// Removes snapshots that sled had begun and not finished: it would take them for the newest.
+    /// Nothing refers to one, because the rename that makes it count has not happened.
     pub(super) fn drop_unfinished(&self) -> Result<(), StoreError> {
         for path in self.sled_files()? {
             if path.extension() == Some(OsStr::new("generating")) {

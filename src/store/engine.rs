@@ -22,6 +22,9 @@ pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two tries of a lock.
 pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
+/// What is done with an entry; `false` ends the visit.
+pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
+
 /// An open sled database.
 pub(super) struct Engine {
     db: Option<sled::Db>,
@@ -71,7 +74,7 @@ impl Engine {
         from: &[u8],
         to: &[u8],
         direction: Direction,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+        each: &mut Visit<'_>,
     ) -> Result<(), StoreError> {
         self.run(|db| {
             let mut range = db.range(from..to);

@@ -1,7 +1,7 @@
 //! The key space: one function per kind of key, and nothing else knows how a key looks.
 //!
-//! Invariants: kinds are told apart by the first byte; numbers are big-endian, so that they sort; names
-//! are ended by a zero byte, which no name contains.
+//! Invariants: kinds are told apart by the first byte; numbers are big-endian, so that they sort;
+//! names are ended by a zero byte, which no name contains.
 //!
 //! | First byte | Key | Value |
 //! |---|---|---|

@@ -276,7 +276,7 @@ pub enum AnyStore {
     /// In memory, for tests and trials; says of itself that it is volatile.
     Memory(MemoryStore),
     /// On disk.
-    Sled(SledStore),
+    Sled(Box<SledStore>),
     /// Any store with a fault planted in it, for tests of what stands above.
     Fault(Box<FaultStore<AnyStore>>),
 }

@@ -4,8 +4,8 @@
 //! directory's files (`directory`), records and chunks (`record`, `value`), chain and witness.
 //!
 //! ## Invariants
-//! * A commit is: one sled batch with its group record, sled's flush, a sync of sled's log on a descriptor
-//!   of our own, the witness with its sync. Only then it returns.
+//! * A commit is: one sled batch with its group record, sled's flush, a sync of sled's log on a
+//!   descriptor of our own, the witness with its sync. Only then it returns.
 //! * A failed write, flush or sync stops the store for good.
 //! * The store serves only when chain, witness and the tally of all records agree.
 
@@ -53,8 +53,8 @@ impl SledStore {
     /// Opens or creates the store in `path`, with `cache_bytes` of pages in memory.
     ///
     /// # Errors
-    /// `InUse` if another process has it, `UnknownFormat`, `Corrupt` if what is there is not provably all
-    /// that was acknowledged, `Io`.
+    /// `InUse` if another process has it, `UnknownFormat`, `Corrupt` if what is there is not
+    /// provably all that was acknowledged, `Io`.
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         let directory = Directory::prepare(path)?;
         let lock = lock(path)?;

@@ -1,7 +1,7 @@
 //! Enumerations: the proto's and the core's, value by value.
 //!
-//! Invariant: an unspecified or unknown number is never taken for a value; where "not said" is a value of
-//! its own, it is the core's `Unset`.
+//! Invariant: an unspecified or unknown number is never taken for a value; where "not said" is a
+//! value of its own, it is the core's `Unset`.
 
 use crate::core::axis::{
     A2aState, Acceptance, Approval, Axes, Disposition, HandoffStatus, ReleasedBy, Runtime,
@@ -60,7 +60,8 @@ pub fn runtime_from_pb(number: i32) -> Result<Runtime, EnumError> {
         Ok(pb::RuntimeStatus::Unspecified) | Err(_) => Err(EnumError {
             what: "runtime status",
             number,
-            legal: "SUBMITTED, WORKING, PAUSED, BLOCKED, FAILED, UNKNOWN_CAUSE, RECONCILING, CANCELED, RUNTIME_COMPLETED, REJECTED",
+            legal: "SUBMITTED, WORKING, PAUSED, BLOCKED, FAILED, UNKNOWN_CAUSE, RECONCILING, \
+                CANCELED, RUNTIME_COMPLETED, REJECTED",
         }),
     }
 }
@@ -167,7 +168,8 @@ pub fn approval_from_pb(number: i32) -> Result<Approval, EnumError> {
         Err(_) => Err(EnumError {
             what: "approval status",
             number,
-            legal: "NOT_APPLICABLE, PENDING, GRANTED, DENIED, INVALIDATED, EXPIRED, REVOKED, CONSUMED",
+            legal: "NOT_APPLICABLE, PENDING, GRANTED, DENIED, INVALIDATED, EXPIRED, REVOKED, \
+                CONSUMED",
         }),
     }
 }
@@ -261,7 +263,9 @@ pub fn end_reason_from_pb(number: i32) -> Result<EndReason, EnumError> {
         Ok(pb::HandoffEndReason::Unspecified) | Err(_) => Err(EnumError {
             what: "handoff end reason",
             number,
-            legal: "REFUSED_BY_RECEIVER, ATTEMPTS_EXHAUSTED, CLAIMS_EXHAUSTED, NO_RECEIVER_LEFT, WITHDRAWN_BY_SENDER, TASK_CANCELED, ARTIFACT_CHANGED, OPERATOR_TAKEOVER, OWNERSHIP_RESUMED",
+            legal: "REFUSED_BY_RECEIVER, ATTEMPTS_EXHAUSTED, CLAIMS_EXHAUSTED, NO_RECEIVER_LEFT, \
+                WITHDRAWN_BY_SENDER, TASK_CANCELED, ARTIFACT_CHANGED, OPERATOR_TAKEOVER, \
+                    OWNERSHIP_RESUMED",
         }),
     }
 }

@@ -1,8 +1,8 @@
 //! Withholding: the view of a packet that a receiver of a blind offer gets before its receipt.
 //!
-//! What lives here: leaving out expected digests and masking every other occurrence of them. What does
-//! not: whether an offer is blind (`core::offer`). Invariant: no byte of the view spells a withheld
-//! digest, in any field, in upper or lower case.
+//! What lives here: leaving out expected digests and masking every other occurrence of them. What
+//! does not: whether an offer is blind (`core::offer`). Invariant: no byte of the view spells a
+//! withheld digest, in any field, in upper or lower case.
 
 use prost_reflect::{DynamicMessage, Value};
 

@@ -194,7 +194,8 @@ fn render_created(created: &TaskCreated) -> pb::TaskCreated {
 /// Reads a stored event, with its digest.
 ///
 /// # Errors
-/// A value cannot be read; the detail is not known. A reader that meets an unknown detail must stop.
+/// A value cannot be read; the detail is not known. A reader that meets an unknown detail must
+/// stop.
 pub fn load_event(event: &pb::Event) -> Result<(Recorded, Option<Digest>), StoredError> {
     let detail = event.detail.as_ref().ok_or_else(|| StoredError::missing(NAME, "detail"))?;
     let record = Recorded {

@@ -1,7 +1,7 @@
 //! What every request carries: ids, the owner's guard, free text.
 //!
-//! Invariant: an identifier that comes in is parsed here or refused with its field; nothing is trimmed
-//! or repaired.
+//! Invariant: an identifier that comes in is parsed here or refused with its field; nothing is
+//! trimmed or repaired.
 
 use crate::core::digest::{Digest, Epoch, Revision};
 use crate::core::id::{HandoffId, InstanceId, RequestId, TaskId};

@@ -1,7 +1,7 @@
 //! A handoff's record: the message and the core's.
 //!
-//! Invariant: the receipt's document and the free texts are kept by digest; whoever shows the record to
-//! a caller adds them.
+//! Invariant: the receipt's document and the free texts are kept by digest; whoever shows the
+//! record to a caller adds them.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Where messages and the core's values meet, for the network and for the disk alike.
 //!
-//! What lives here: parsing messages into the core's types and rendering them back, canonical form and
-//! digests, withholding. What does not: decisions, I/O, status codes. Invariants: a parse finds every
-//! violation before it answers; a stored message that lacks something is an error, never a default;
-//! rendering and loading are inverse.
+//! What lives here: parsing messages into the core's types and rendering them back, canonical form
+//! and digests, withholding. What does not: decisions, I/O, status codes. Invariants: a parse finds
+//! every violation before it answers; a stored message that lacks something is an error, never a
+//! default; rendering and loading are inverse.
 
 pub mod agent;
 pub mod axis;
@@ -22,8 +22,8 @@ pub mod time;
 pub mod violations;
 pub mod work;
 
-/// Stored data that cannot be read. The store's checksums held, so it was written by another version or
-/// by a fault.
+/// Stored data that cannot be read. The store's checksums held, so it was written by another
+/// version or by a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stored {message}.{field} cannot be read: {problem}")]
 pub struct StoredError {

@@ -2,7 +2,8 @@
 //!
 //! What lives here: reading and finishing a packet. What does not: which fields it must have (the
 //! contract table), whether it is bound to the task's present state (`core::offer`), withholding
-//! (`blind.rs`). Invariant: a packet never changes once it is finished; its digest covers all of it.
+//! (`blind.rs`). Invariant: a packet never changes once it is finished; its digest covers all of
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -182,8 +183,8 @@ pub fn check_filled(packet: &pb::HandoffPacket, sender: &PrincipalId, violations
     }
 }
 
-/// What a packet repeats of the stored contract and of the checkpoint that it names must be equal to
-/// them. Source: REQ-024.
+/// What a packet repeats of the stored contract and of the checkpoint that it names must be equal
+/// to them. Source: REQ-024.
 #[must_use]
 pub fn differing_copies(
     packet: &pb::HandoffPacket,

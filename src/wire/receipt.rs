@@ -1,7 +1,7 @@
 //! The receipt as it comes in, and its five elements in canonical form.
 //!
-//! Invariants: an absent element stays absent; a key that comes twice is refused; order never matters;
-//! what the broker fills must be unset or equal.
+//! Invariants: an absent element stays absent; a key that comes twice is refused; order never
+//! matters; what the broker fills must be unset or equal.
 
 use std::collections::BTreeMap;
 
@@ -141,8 +141,8 @@ fn artifacts(
     complete.then_some(Some(all))
 }
 
-/// The digest over the five elements as they were sent, whatever their order: two receipts are identical
-/// if these are equal.
+/// The digest over the five elements as they were sent, whatever their order: two receipts are
+/// identical if these are equal.
 ///
 /// # Errors
 /// The value has no canonical form; cannot happen for parsed elements.

@@ -1,8 +1,8 @@
 //! Stored values and back: the public messages inside the store's own records.
 //!
-//! What lives here: encoding and decoding of whole stored values. What does not: keys (`store/key.rs`),
-//! frames and checksums (`store`). Invariant: a value that cannot be read is an error that names it;
-//! nothing is defaulted.
+//! What lives here: encoding and decoding of whole stored values. What does not: keys
+//! (`store/key.rs`), frames and checksums (`store`). Invariant: a value that cannot be read is an
+//! error that names it; nothing is defaulted.
 
 use prost::Message as _;
 

@@ -1,7 +1,7 @@
 //! Scopes: the message and the core's.
 //!
-//! Invariant: every bad member is its own violation; a member that comes twice is refused, since order
-//! and repetition never carry meaning.
+//! Invariant: every bad member is its own violation; a member that comes twice is refused, since
+//! order and repetition never carry meaning.
 
 use std::collections::BTreeSet;
 

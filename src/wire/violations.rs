@@ -1,6 +1,7 @@
 //! Everything that is wrong with a request, found before it is answered.
 //!
-//! Invariant: a caller repairs a form, not one field at a time, so nothing stops at the first violation.
+//! Invariant: a caller repairs a form, not one field at a time, so nothing stops at the first
+//! violation.
 
 use std::fmt::Display;
 

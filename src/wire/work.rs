@@ -1,7 +1,7 @@
 //! The owner's writes as they come in: creation, checkpoint, status, artifact.
 //!
-//! Invariants: every violation is found before anything is proposed; what the broker fills must be unset
-//! or equal; a digest of inline content is computed here, never believed.
+//! Invariants: every violation is found before anything is proposed; what the broker fills must be
+//! unset or equal; a digest of inline content is computed here, never believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ use super::scope::parse_scope;
 use super::violations::Violations;
 use super::{guard, packet, time};
 
-/// Bytes of content that the broker keeps for one artifact version. Larger content is stored elsewhere
-/// and named by location and digest (REQ-045).
+/// Bytes of content that the broker keeps for one artifact version. Larger content is stored
+/// elsewhere and named by location and digest (REQ-045).
 pub const CONTENT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a task class.
@@ -258,8 +258,8 @@ fn principals(
     complete.then_some(all)
 }
 
-/// Parses a checkpoint and fills in what is the broker's. The findings of the contract table are judged
-/// beside this.
+/// Parses a checkpoint and fills in what is the broker's. The findings of the contract table are
+/// judged beside this.
 pub fn checkpoint(
     checkpoint: &pb::Checkpoint,
     task: &TaskId,
@@ -338,7 +338,8 @@ pub fn status(
     Some((command, sealed))
 }
 
-/// Parses an artifact: its digest is computed where the content is here, and required where it is not.
+/// Parses an artifact: its digest is computed where the content is here, and required where it is
+/// not.
 pub fn artifact(
     request: &pb::PutArtifactRequest,
     guard: Guard,

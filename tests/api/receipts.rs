@@ -4,8 +4,8 @@ use baton::proto::baton::v1 as pb;
 
 use crate::world::{World, receipt_request};
 
-// If a matching receipt did not move control, or anything moved without it, work would be lost or doubled.
-// REQ-058, HR-1
+// If a matching receipt did not move control, or anything moved without it, work would be lost or
+// doubled. REQ-058, HR-1
 #[tokio::test]
 async fn a_matching_receipt_moves_control_in_one_event() {
     let world = World::new().await;

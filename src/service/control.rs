@@ -1,0 +1,67 @@
+//! Stopping a task: what `TaskService` does for originators and operators.
+
+use tonic::Request;
+
+use crate::broker::Error;
+use crate::core::id::RequestId;
+use crate::core::{Command, Outcome, control};
+use crate::proto::baton::v1 as pb;
+use crate::wire::document::{Sealed, note};
+use crate::wire::guard;
+use crate::wire::violations::Violations;
+
+use super::{Desk, outcome, unsealed};
+
+impl Desk {
+    pub(super) async fn cancel(
+        &self,
+        request: Request<pb::CancelTaskRequest>,
+    ) -> Result<pb::CancelTaskResponse, Error> {
+        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
+        let message = request.into_inner();
+        let mut violations = Violations::default();
+        let id = guard::request_id(&message.request_id, &mut violations);
+        guard::optional_text(&message.reason, "reason", &mut violations);
+        let id = violations.finish(id)?;
+        let said = if message.reason.is_empty() {
+            None
+        } else {
+            Some(note(&message.reason).map_err(|e| unsealed("reason", &e))?)
+        };
+        let command = Command::Cancel(control::Cancel { note: said.as_ref().map(|s| s.digest) });
+        let at = (seen.caller, id, seen.task.id.clone());
+        let done = self.command(&message, at, command, said.into_iter().collect()).await?;
+        Ok(pb::CancelTaskResponse { outcome: outcome(&done) })
+    }
+
+    pub(super) async fn freeze(
+        &self,
+        request: Request<pb::FreezeTaskRequest>,
+    ) -> Result<Outcome, Error> {
+        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
+        let message = request.into_inner();
+        let (id, said) = reasoned(&message.request_id, &message.reason)?;
+        let command = Command::Freeze(control::Freeze { note: said.digest });
+        self.command(&message, (seen.caller, id, seen.task.id.clone()), command, vec![said]).await
+    }
+
+    pub(super) async fn lift(
+        &self,
+        request: Request<pb::LiftFreezeRequest>,
+    ) -> Result<Outcome, Error> {
+        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
+        let message = request.into_inner();
+        let (id, said) = reasoned(&message.request_id, &message.reason)?;
+        let command = Command::Lift(control::Freeze { note: said.digest });
+        self.command(&message, (seen.caller, id, seen.task.id.clone()), command, vec![said]).await
+    }
+}
+
+/// A request with a required reason.
+pub(super) fn reasoned(request_id: &str, reason: &str) -> Result<(RequestId, Sealed), Error> {
+    let mut violations = Violations::default();
+    let id = guard::request_id(request_id, &mut violations);
+    let text = guard::text(reason, "reason", &mut violations);
+    let said = text.and_then(|text| violations.take("reason", note(&text)));
+    Ok(violations.finish(id.zip(said))?)
+}
