@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// A Rust array of (name below `proto/`, text) of the files that clients are generated from.
 fn public(files: &[PathBuf]) -> std::io::Result<String> {
     let mut array = "[".to_owned();
-    for path in files.iter().filter(|path| !path.starts_with("proto/baton/store")) {
+    for path in files.iter().filter(|path| public_path(path)) {
         let name = path.strip_prefix("proto").unwrap_or(path).display().to_string();
         let text = std::fs::canonicalize(path)?.display().to_string();
         array.push_str(&format!("({name:?}, include_str!({text:?})),"));
@@ -50,4 +50,9 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The store's own messages and the bench's yardstick are nobody else's.
+fn public_path(path: &Path) -> bool {
+    !path.starts_with("proto/baton/store") && !path.starts_with("proto/baton/bench")
 }

@@ -1,5 +1,6 @@
 //! Baton: an A2A-compatible gRPC handoff broker.
 
+pub mod bench;
 pub mod broker;
 pub mod cli;
 pub mod client;

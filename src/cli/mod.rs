@@ -28,6 +28,8 @@ enum Command {
     Token(token::Token),
     /// Write the protobuf files that clients are generated from.
     Proto(proto::Proto),
+    /// Measure durable handoffs against bare calls and bare syncs on this machine.
+    Bench(Box<crate::bench::Bench>),
 }
 
 /// Why a command did not do what it was asked.
@@ -66,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Token(token) => token.run(),
         Command::Proto(proto) => proto.run(),
+        Command::Bench(bench) => bench.run().map_err(Failed::from),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

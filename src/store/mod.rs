@@ -271,6 +271,16 @@ pub trait Store: Send + Sync {
     ) -> Result<Position, StoreError>;
 }
 
+/// The last group that the store in `dir` acknowledged, read beside a store that is open. For whoever
+/// counts commits from outside.
+///
+/// # Errors
+/// `Corrupt` or `Io`, as the witness can be read.
+pub fn acknowledged(dir: &Path) -> Result<Position, StoreError> {
+    let found = witness::Witness::load(&dir.join("witness"))?;
+    Ok(found.map_or(Position(0), |(_, seal)| seal.position))
+}
+
 /// The stores there are. It implements [`Store`], so callers need no `dyn`.
 pub enum AnyStore {
     /// In memory, for tests and trials; says of itself that it is volatile.
