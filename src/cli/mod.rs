@@ -6,6 +6,7 @@
 
 mod agent;
 mod connection;
+mod demo;
 mod field;
 mod handoff;
 mod output;
@@ -43,6 +44,11 @@ enum Command {
     Handoff(Box<handoff::Handoff>),
     /// Write the protobuf files that clients are generated from.
     Proto(proto::Proto),
+    /// Show a task changing hands between real processes, on real files.
+    Demo(crate::demo::Demo),
+    /// Play one part of the demo.
+    #[command(hide = true)]
+    DemoAgent(crate::demo::DemoAgent),
     /// Measure durable handoffs against bare calls and bare syncs on this machine.
     Bench(Box<crate::bench::Bench>),
 }
@@ -87,6 +93,8 @@ pub fn main() -> ExitCode {
         Command::Task(task) => task.run(),
         Command::Handoff(handoff) => handoff.run(),
         Command::Proto(proto) => proto.run(),
+        Command::Demo(demo) => demo::run(&demo),
+        Command::DemoAgent(part) => demo::play(&part),
         Command::Bench(bench) => bench.run().map_err(Failed::from),
     };
     match done {
