@@ -57,8 +57,7 @@ class Renewal:
 def verify(baton, packet):
     """The receipt: the five elements, each from what this process read itself."""
     from baton.v1 import receipt_pb2, task_service_pb2
-    receipt = receipt_pb2.HandoffReceipt(task_id=packet.task_id)
-    receipt.observed_at.GetCurrentTime()
+    receipt = receipt_pb2.HandoffReceipt(task_id=packet.task_id, observed_at=client.now())
     # The contract: the digest is over the bytes that the packet carries; that they are the terms
     # that this program reads is checked too.
     if canonical.canonical_bytes(packet.contract) != packet.contract_canonical:
@@ -130,6 +129,7 @@ def go_on(baton, task_id, instance):
         request_id=request_id(), task_id=task_id, guard=guard,
         descriptor={"id": "review", "type": "document", "media_type": "text/plain",
                     "version": "v1", "role": "review", "digest_algorithm": "sha-256",
+                    "location": "baton://tasks/%s/artifacts/review" % task_id,
                     "digested": "the text as UTF-8"},
         parts=[{"media_type": "text/plain", "text": "done: %s\n" % units}]))
     guard["expected_revision"] = put.outcome.revision

@@ -1,5 +1,6 @@
 """A connection to a broker: who calls, repeats that are safe, reasons that can be read."""
 
+import datetime
 import pathlib
 import sys
 import uuid
@@ -8,21 +9,29 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-# Where generate.py has put the client; its modules import each other from the top.
-GENERATED = pathlib.Path(__file__).resolve().parent / "generated"
+# Where generate.py puts the client if nothing else is said.
+GENERATED = pathlib.Path(__file__).resolve().parents[2] / "target" / "python-client"
 
 
 def find_generated(folder=None):
-    """Lets the generated modules be imported."""
+    """Lets the generated modules be imported; they import each other from the top."""
     folder = pathlib.Path(folder) if folder else GENERATED
     if not (folder / "baton").is_dir():
-        sys.exit("no generated client in %s; run generate.py --out %s" % (folder, folder))
+        sys.exit("no generated client in %s; run generate.py" % folder)
     sys.path.insert(0, str(folder))
 
 
 def request_id():
     """A new id for a change. Repeating a call with the same id and content changes nothing."""
     return str(uuid.uuid4())
+
+
+def now():
+    """The time in microseconds; a finer one has no canonical form."""
+    from google.protobuf import timestamp_pb2
+    at = timestamp_pb2.Timestamp()
+    at.FromDatetime(datetime.datetime.now(datetime.timezone.utc))
+    return at
 
 
 class Refused(Exception):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Generates the Python client from Baton's proto files.
 
-Usage: generate.py [--proto DIR | --baton BINARY] --out DIR
+Usage: generate.py [--proto DIR | --baton BINARY] [--out DIR]
 
 DIR of --proto holds `baton/v1/*.proto` and `lf/a2a/v1/a2a.proto`: the folder `proto/` of a
 checkout, or what `baton proto export DIR` wrote. With --baton, that command is run first.
@@ -14,6 +14,8 @@ import sys
 import tempfile
 
 from grpc_tools import protoc
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def generate(proto, out):
@@ -36,7 +38,7 @@ def main():
     parser = argparse.ArgumentParser(description="Generate the Python client.")
     parser.add_argument("--proto", type=pathlib.Path)
     parser.add_argument("--baton", help="the baton binary, for `baton proto export`")
-    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "python-client")
     given = parser.parse_args()
     if given.baton:
         with tempfile.TemporaryDirectory() as exported:
@@ -44,8 +46,7 @@ def main():
                            stdout=subprocess.DEVNULL)
             generate(pathlib.Path(exported), given.out)
     else:
-        default = pathlib.Path(__file__).resolve().parents[2] / "proto"
-        generate(given.proto or default, given.out)
+        generate(given.proto or ROOT / "proto", given.out)
 
 
 if __name__ == "__main__":

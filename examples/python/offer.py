@@ -26,7 +26,8 @@ def source(path):
     digest = canonical.sha256(content)
     return {"entity_id": "file:" + path.name, "version": digest[7:19], "digest": digest,
             "location": path.resolve().as_uri(), "size_bytes": len(content),
-            "digest_algorithm": "sha-256", "digested": "raw bytes of the file"}
+            "digest_algorithm": "sha-256", "digested": "raw bytes of the file",
+            "obtained_at": client.now()}
 
 
 def folders(files):
@@ -70,6 +71,7 @@ def work(baton, created, files):
         request_id=request_id(), task_id=task_id, guard=guard,
         descriptor={"id": "draft", "type": "document", "media_type": "text/plain",
                     "version": "v1", "role": "draft", "digest_algorithm": "sha-256",
+                    "location": "baton://tasks/%s/artifacts/draft" % task_id,
                     "digested": "the text as UTF-8"},
         parts=[{"media_type": "text/plain", "text": draft}]))
     if put.descriptor.digest != canonical.sha256(draft.encode("utf-8")):
