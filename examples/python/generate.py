@@ -22,8 +22,8 @@ def generate(proto, out):
     """Runs the protobuf compiler over every public file below `proto`."""
     out.mkdir(parents=True, exist_ok=True)
     files = sorted(path.relative_to(proto) for path in proto.rglob("*.proto"))
-    # The store's own messages are not for clients.
-    files = [str(path) for path in files if not str(path).startswith("baton/store/")]
+    # What else is in a checkout (the store's own messages, the bench) is not for clients.
+    files = [str(path) for path in files if str(path).startswith(("baton/v1/", "lf/"))]
     if not files:
         sys.exit("no proto files below %s" % proto)
     well_known = pathlib.Path(protoc.__file__).parent / "_proto"
