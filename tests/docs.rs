@@ -137,3 +137,35 @@ fn the_worked_example_is_right() {
     let ours = baton::wire::canon::canonical_json(&document).expect("a canonical form");
     assert_eq!(String::from_utf8(ours).expect("UTF-8"), canonical);
 }
+
+// A reader follows a path to a test or an example that is not there.
+#[test]
+fn paths_that_are_named_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for page in ["README.md", "docs/rpc.md", "docs/receipt.md", "docs/store.md"] {
+        let text = read(page);
+        let words = text.split(|c: char| c.is_whitespace() || "`()[],;".contains(c));
+        let ours = ["tests/", "examples/", "docs/", "fixtures/", "src/", "./check", "./demo"];
+        for word in words.filter(|w| ours.iter().any(|o| w.starts_with(o))) {
+            let path = word.trim_end_matches(['.', ':']);
+            assert!(root.join(path).exists(), "{page} names {path}");
+        }
+    }
+}
+
+// An operator sets a key that does not exist, or relies on a default that is another one.
+#[test]
+fn configuration_keys_and_defaults_are_those_of_the_code() {
+    let loaded = baton::config::Config::load_from(None, &|_| None, &Default::default());
+    let settings = loaded.expect("defaults").effective();
+    let rows = rows(&read("README.md"), "## Configuration");
+    let listed: Vec<(String, String)> = rows
+        .iter()
+        .filter_map(|row| Some((row.first()?.replace('`', ""), row.get(1)?.replace('`', ""))))
+        .collect();
+    let wanted: Vec<(String, String)> = settings
+        .iter()
+        .map(|s| (s.key.to_owned(), s.value.trim_matches('"').replace("(none)", "none")))
+        .collect();
+    assert_eq!(listed, wanted);
+}
