@@ -32,6 +32,7 @@ pub(super) struct Shuttle {
     tasks: TaskServiceClient<Channel>,
     handoffs: HandoffServiceClient<Channel>,
     packet: pb::HandoffPacket,
+    scopes: [pb::AuthorizationScope; 2],
     holder: usize,
     epoch: u64,
     revision: u64,
@@ -55,10 +56,12 @@ impl Shuttle {
             tasks: TaskServiceClient::new(channel.clone()),
             handoffs: HandoffServiceClient::new(channel),
             packet: pb::HandoffPacket::default(),
+            scopes: Default::default(),
             holder: 0,
             epoch: 0,
             revision: 0,
         };
+        shuttle.scopes = [shuttle.scope(0)?, shuttle.scope(1)?];
         let task_id = shuttle.create().await?;
         shuttle.put_artifact(&task_id).await?;
         shuttle.fix(&task_id).await?;
@@ -158,7 +161,7 @@ impl Shuttle {
             .get_or_insert_default()
             .id
             .clone_from(self.agents.names.get(receiver).context("no such agent")?);
-        packet.scope = Some(self.scope(receiver)?);
+        packet.scope = self.scopes.get(receiver).cloned();
         let offer = pb::OfferHandoffRequest {
             request_id: fresh(),
             guard: self.guard(),

@@ -60,19 +60,18 @@ pub struct ElementAssurance {
 }
 
 /// What a packet binds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Elements {
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a> {
     /// Element 1.
-    pub task: TaskId,
+    pub task: &'a TaskId,
     /// Element 2.
-    pub contract: (VersionLabel, Digest),
-    /// Element 3. `None` where the packet says that the snapshot is not known; nothing matches
-    /// that.
-    pub sources: Option<BTreeMap<EntityId, (VersionLabel, Option<Digest>)>>,
+    pub contract: (&'a VersionLabel, Digest),
+    /// Element 3. `None` where the packet says that the snapshot is not known; nothing matches that.
+    pub sources: Option<&'a BTreeMap<EntityId, (VersionLabel, Option<Digest>)>>,
     /// Element 4. `None` as above.
-    pub artifacts: Option<BTreeMap<ArtifactId, (VersionLabel, Digest)>>,
+    pub artifacts: Option<&'a BTreeMap<ArtifactId, (VersionLabel, Digest)>>,
     /// Element 5.
-    pub scope: Scope,
+    pub scope: &'a Scope,
 }
 
 /// What a receiver sent. An absent element is a difference, never a default.
@@ -123,19 +122,19 @@ pub enum Comparison {
 /// changes, so this needs no task state and is done before the decision. Source: design section 5,
 /// REQ-060.
 #[must_use]
-pub fn compare(packet: Digest, expected: &Elements, echo: &Echo) -> Comparison {
+pub fn compare(packet: Digest, expected: &Elements<'_>, echo: &Echo) -> Comparison {
     let mut found = Vec::new();
     let task = echo.task.as_deref().map(str::to_ascii_lowercase);
     single(&mut found, Element::TaskId, task.as_deref(), &expected.task.as_str());
-    compare_contract(&mut found, &expected.contract, echo.contract.as_ref());
-    keyed(&mut found, Element::SourceSnapshot, expected.sources.as_ref(), echo.sources.as_ref());
-    keyed(&mut found, Element::Artifacts, expected.artifacts.as_ref(), echo.artifacts.as_ref());
-    compare_scope(&mut found, &expected.scope, echo.scope.as_ref());
+    compare_contract(&mut found, expected.contract, echo.contract.as_ref());
+    keyed(&mut found, Element::SourceSnapshot, expected.sources, echo.sources.as_ref());
+    keyed(&mut found, Element::Artifacts, expected.artifacts, echo.artifacts.as_ref());
+    compare_scope(&mut found, expected.scope, echo.scope.as_ref());
     if !found.is_empty() {
         return Comparison::Differs(found);
     }
-    let sources = expected.sources.iter().flatten();
-    let artifacts = expected.artifacts.iter().flatten();
+    let sources = expected.sources.into_iter().flatten();
+    let artifacts = expected.artifacts.into_iter().flatten();
     Comparison::Matched(Box::new(MatchedEcho {
         packet,
         scope: expected.scope.clone(),
@@ -163,13 +162,13 @@ fn single<T: PartialEq>(
 
 fn compare_contract(
     found: &mut Vec<Mismatch>,
-    expected: &(VersionLabel, Digest),
+    expected: (&VersionLabel, Digest),
     echo: Option<&(VersionLabel, Digest)>,
 ) {
     let Some((version, digest)) = echo else {
         return push(found, Element::Contract, "", "is absent; nothing is defaulted");
     };
-    if *version != expected.0 {
+    if version != expected.0 {
         push(found, Element::Contract, "version", "is not the packet's contract version");
     }
     if *digest != expected.1 {

@@ -10,7 +10,7 @@ use crate::wire::document::{Sealed, note};
 use crate::wire::guard;
 use crate::wire::violations::Violations;
 
-use super::{Desk, outcome, unsealed};
+use super::{Desk, content, outcome, unsealed};
 
 impl Desk {
     pub(super) async fn cancel(
@@ -30,7 +30,8 @@ impl Desk {
         };
         let command = Command::Cancel(control::Cancel { note: said.as_ref().map(|s| s.digest) });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(&message, at, command, said.into_iter().collect()).await?;
+        let done =
+            self.command(content(&message)?, at, command, said.into_iter().collect()).await?;
         Ok(pb::CancelTaskResponse { outcome: outcome(&done) })
     }
 
@@ -42,7 +43,13 @@ impl Desk {
         let message = request.into_inner();
         let (id, said) = reasoned(&message.request_id, &message.reason)?;
         let command = Command::Freeze(control::Freeze { note: said.digest });
-        self.command(&message, (seen.caller, id, seen.task.id.clone()), command, vec![said]).await
+        self.command(
+            content(&message)?,
+            (seen.caller, id, seen.task.id.clone()),
+            command,
+            vec![said],
+        )
+        .await
     }
 
     pub(super) async fn lift(
@@ -53,7 +60,13 @@ impl Desk {
         let message = request.into_inner();
         let (id, said) = reasoned(&message.request_id, &message.reason)?;
         let command = Command::Lift(control::Freeze { note: said.digest });
-        self.command(&message, (seen.caller, id, seen.task.id.clone()), command, vec![said]).await
+        self.command(
+            content(&message)?,
+            (seen.caller, id, seen.task.id.clone()),
+            command,
+            vec![said],
+        )
+        .await
     }
 }
 

@@ -27,7 +27,7 @@ use super::control::reasoned;
 use super::offer::{DecidedOn, Options, Prepared};
 use super::show::whole_receipt;
 use super::watch::receivers;
-use super::{Desk, Seen, answer, next_token, outcome, page_size, page_token};
+use super::{Desk, Seen, answer, content, next_token, outcome, page_size, page_token};
 
 #[tonic::async_trait]
 impl HandoffService for Desk {
@@ -126,7 +126,8 @@ impl Desk {
     ) -> Result<pb::OfferHandoffResponse, Error> {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
-        let message = request.into_inner();
+        let mut message = request.into_inner();
+        let content = content(&message)?;
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let guarded = guard::guard(message.guard.as_ref(), &mut violations);
@@ -136,17 +137,17 @@ impl Desk {
         } else {
             guard::handoff_id(&message.supersedes, "supersedes", &mut violations).map(Some)
         };
-        let given = message.packet.clone().unwrap_or_default();
+        let given = message.packet.take().unwrap_or_default();
         packet::check_filled(&given, &seen.caller.party.principal, &mut violations);
         let facts = packet::parse(&given, &mut violations);
         let parsed = id.zip(guarded).zip(facts).zip(supersedes);
         let (((id, guarded), facts), supersedes) = violations.finish(parsed)?;
         let on =
             DecidedOn { epoch: guarded.epoch, revision: guarded.revision, unknown_allowed: false };
-        let Prepared { terms, document } = self.prepare(&seen, &given, facts, options, &on).await?;
+        let Prepared { terms, document } = self.prepare(&seen, given, facts, options, &on).await?;
         let command = Command::Offer(Box::new(OfferHandoff { guard: guarded, terms, supersedes }));
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(&message, at, command, vec![document]).await?;
+        let done = self.command(content, at, command, vec![document]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferHandoffResponse {
             outcome: outcome(&done),
@@ -162,7 +163,8 @@ impl Desk {
     ) -> Result<pb::OfferOnBehalfResponse, Error> {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
-        let message = request.into_inner();
+        let mut message = request.into_inner();
+        let content = content(&message)?;
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let revision =
@@ -170,18 +172,18 @@ impl Desk {
         let reason = guard::text(&message.reason, "reason", &mut violations);
         let said = reason.and_then(|text| violations.take("reason", note(&text)));
         let options = Options::parse(message.options.as_ref(), &mut violations);
-        let given = message.packet.clone().unwrap_or_default();
+        let given = message.packet.take().unwrap_or_default();
         packet::check_filled(&given, &seen.task.owner.principal, &mut violations);
         let facts = packet::parse(&given, &mut violations);
         let parsed = id.zip(revision).zip(said).zip(facts);
         let (((id, revision), said), facts) = violations.finish(parsed)?;
         let revision = Revision::new(revision);
         let on = DecidedOn { epoch: seen.task.epoch, revision, unknown_allowed: true };
-        let Prepared { terms, document } = self.prepare(&seen, &given, facts, options, &on).await?;
+        let Prepared { terms, document } = self.prepare(&seen, given, facts, options, &on).await?;
         let offer = OfferOnBehalf { revision, terms, note: said.digest };
         let at = (seen.caller.clone(), id, seen.task.id.clone());
         let command = Command::OfferOnBehalf(Box::new(offer));
-        let done = self.command(&message, at, command, vec![document, said]).await?;
+        let done = self.command(content, at, command, vec![document, said]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferOnBehalfResponse {
             outcome: outcome(&done),
@@ -213,7 +215,7 @@ impl Desk {
         let (id, instance) = claimed(&message.request_id, &message.instance_id)?;
         let command = Command::Claim(ClaimHandoff { handoff: handoff.id.clone(), instance });
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(&message, at, command, Vec::new()).await?;
+        let done = self.command(content(&message)?, at, command, Vec::new()).await?;
         Ok(pb::ClaimHandoffResponse {
             outcome: outcome(&done),
             packet: Some(self.show_packet(&seen, &handoff).await?),
@@ -232,7 +234,7 @@ impl Desk {
         let (id, instance) = claimed(&message.request_id, &message.instance_id)?;
         let command = Command::Renew(ClaimHandoff { handoff: handoff.id, instance });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(&message, at, command, Vec::new()).await?;
+        let done = self.command(content(&message)?, at, command, Vec::new()).await?;
         Ok(pb::RenewClaimResponse { outcome: outcome(&done) })
     }
 
@@ -260,7 +262,8 @@ impl Desk {
         let ((((id, named), instance), facts), sealed) = violations.finish(parsed)?;
         let elements =
             receipt::elements_digest(&facts.echo).map_err(|e| Error::Internal(e.to_string()))?;
-        let expected = self.expected(&seen, &handoff).await?;
+        let packet = self.packet(&seen.task.id, &handoff.packet).await?;
+        let expected = packet::elements(&seen.task, &packet.facts);
         let command = Command::Acknowledge(Box::new(AcknowledgeHandoff {
             handoff: handoff.id.clone(),
             packet: named,
@@ -271,20 +274,10 @@ impl Desk {
             observed_at: facts.observed_at,
         }));
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(&message, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
         let received = self.offered(&seen, &done).await?;
         let presented = self.received_receipt(&seen, &received).await?;
         Ok(pb::AcknowledgeHandoffResponse { outcome: outcome(&done), receipt: Some(presented) })
-    }
-
-    /// What the packet binds. A packet never changes, so this needs no committed state.
-    async fn expected(
-        &self,
-        seen: &Seen,
-        handoff: &Handoff,
-    ) -> Result<crate::core::receipt::Elements, Error> {
-        let packet = self.packet(&seen.task.id, &handoff.packet).await?;
-        Ok(packet::elements(&seen.task, packet.facts.clone()))
     }
 
     async fn received_receipt(
@@ -328,7 +321,7 @@ impl Desk {
             eligible: eligible.into_iter().map(|p| p.principal).collect(),
         });
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(&message, at, command, vec![said]).await?;
+        let done = self.command(content(&message)?, at, command, vec![said]).await?;
         let now = self.offered(&seen, &done).await?;
         let status = handoff_status_to_pb(now.status).into();
         Ok(pb::RejectHandoffResponse { outcome: outcome(&done), status })
@@ -355,7 +348,8 @@ impl Desk {
             note: said.as_ref().map(|s| s.digest),
         });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(&message, at, command, said.into_iter().collect()).await?;
+        let done =
+            self.command(content(&message)?, at, command, said.into_iter().collect()).await?;
         Ok(pb::WithdrawHandoffResponse { outcome: outcome(&done) })
     }
 
@@ -372,7 +366,7 @@ impl Desk {
         let ((id, epoch), instance) = violations.finish(id.zip(epoch).zip(instance))?;
         let command = Command::Resume(ResumeOwnership { epoch: Epoch::new(epoch), instance });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(&message, at, command, Vec::new()).await?;
+        let done = self.command(content(&message)?, at, command, Vec::new()).await?;
         Ok(pb::ResumeOwnershipResponse { outcome: outcome(&done) })
     }
 

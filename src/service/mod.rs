@@ -120,15 +120,15 @@ impl Desk {
     }
 
     /// Proposes a command on a task.
-    async fn command<M: Message + Name>(
+    async fn command(
         &self,
-        message: &M,
+        content: Digest,
         at: (Caller, RequestId, TaskId),
         command: Command,
         documents: Vec<Sealed>,
     ) -> Result<Outcome, Error> {
         let (caller, id, task) = at;
-        let request = crate::broker::Request { caller, id, digest: content(message)? };
+        let request = crate::broker::Request { caller, id, digest: content };
         let change = Change::Task { task, command };
         self.broker.propose(request, change, kept(documents)).await
     }

@@ -21,9 +21,9 @@ use crate::proto::baton::v1 as pb;
 use crate::wire::blind::Withheld;
 use crate::wire::document::{Sealed, seal};
 use crate::wire::packet::{self, Filling, PacketFacts};
+use crate::wire::time;
 use crate::wire::violations::Violations;
 use crate::wire::work::contract_refusal;
-use crate::wire::time;
 
 use super::known::Packet;
 use super::{Desk, Seen};
@@ -81,7 +81,7 @@ impl Desk {
     pub(super) async fn prepare(
         &self,
         seen: &Seen,
-        given: &pb::HandoffPacket,
+        mut whole: pb::HandoffPacket,
         facts: PacketFacts,
         options: Options,
         on: &DecidedOn,
@@ -89,7 +89,7 @@ impl Desk {
         let task = &*seen.task;
         let stored = self.contract(task).await?;
         let checkpoint = self.named_checkpoint(task, &facts).await?;
-        let differing = packet::differing_copies(given, &stored.document, checkpoint.as_deref());
+        let differing = packet::differing_copies(&whole, &stored.document, checkpoint.as_deref());
         if !differing.is_empty() {
             return Err(Refusal::new(
                 Reason::ReferenceCopyMismatch,
@@ -99,7 +99,6 @@ impl Desk {
             .with_violations(differing)
             .into());
         }
-        let mut whole = given.clone();
         let handoff = fresh_handoff()?;
         packet::fill(
             &mut whole,

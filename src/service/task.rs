@@ -316,7 +316,7 @@ impl Desk {
         let digest = sealed.digest;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::PutCheckpoint(command);
-        let done = self.command(&message, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
         let checkpoint = self.fixed(&seen.task.id, &whole.id, digest, &done).await?;
         Ok(pb::PutCheckpointResponse { outcome: outcome(&done), checkpoint: Some(checkpoint) })
     }
@@ -362,7 +362,7 @@ impl Desk {
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::ReportStatus(command);
-        let done = self.command(&message, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
         Ok(pb::ReportStatusResponse { outcome: outcome(&done) })
     }
 
@@ -387,7 +387,8 @@ impl Desk {
         };
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::PutArtifact(Box::new(command));
-        let done = self.command(&message, at, command, sealed.into_iter().collect()).await?;
+        let done =
+            self.command(content(&message)?, at, command, sealed.into_iter().collect()).await?;
         Ok(pb::PutArtifactResponse { outcome: outcome(&done), descriptor: Some(descriptor) })
     }
 

@@ -15,7 +15,7 @@ use crate::wire::document::{Sealed, seal};
 use crate::wire::guard;
 use crate::wire::violations::Violations;
 
-use super::{Desk, Seen, outcome, refused};
+use super::{Desk, Seen, content, outcome, refused};
 
 impl Desk {
     pub(super) async fn read_artifact(
@@ -86,7 +86,7 @@ impl Desk {
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::RecordReadback(command);
-        let done = self.command(&message, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
         Ok(pb::RecordReadbackResponse { outcome: outcome(&done) })
     }
 
@@ -105,7 +105,7 @@ impl Desk {
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::DecideAcceptance(command);
-        let done = self.command(&message, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
         Ok(pb::DecideAcceptanceResponse { outcome: outcome(&done) })
     }
 }

@@ -21,9 +21,7 @@ use super::engine::{Engine, LOCK_PATIENCE, LOCK_PAUSE};
 use super::record::GROUP;
 use super::value;
 use super::witness::Witness;
-use super::{
-    Batch, Direction, Durability, Key, Position, Store, StoreError, Stored, holds, record,
-};
+use super::{Batch, Direction, Durability, Key, Position, Store, StoreError, Stored, record};
 
 /// Bytes of pages that sled keeps in memory. Its heap is a multiple of it.
 pub const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
@@ -144,18 +142,9 @@ impl SledStore {
         let (expect, operations) = batch.into_operations()?;
         let position = Position(writer.head.position.0.saturating_add(1));
         self.read(|engine| {
-            for (key, expect) in expect {
-                let found = engine.get(&record::user_key(&key))?;
-                let at = match &found {
-                    Some(bytes) => Some(record::decode(&record::user_key(&key), bytes)?.position),
-                    None => None,
-                };
-                if !holds(expect, at) {
-                    return Err(StoreError::Conflict { key });
-                }
-            }
+            let expect = expect.into_iter().collect();
             let (mut sled_batch, tally) =
-                value::plan(engine, position, &operations, writer.head.tally)?;
+                value::plan(engine, position, &operations, expect, writer.head.tally)?;
             let next = writer.head.next(position, &operations, tally);
             let (key, bytes) = next.encode();
             sled_batch.insert(key, bytes);

@@ -8,24 +8,35 @@
 //!   manifest. Chunk keys begin with the position of the group, so none is ever used twice.
 //! * Readers and `survey` run while no batch is being applied.
 
+use std::collections::BTreeMap;
+
 use super::chain::Tally;
 use super::engine::Engine;
 use super::record::{CHUNK, GROUP, PAYLOAD_BYTES_MAX, Record, Shape, USER, user_key};
-use super::{Direction, Operations, Position, StoreError, Stored, record};
+use super::{Direction, Expect, Key, Operations, Position, StoreError, Stored, holds, record};
 
-/// The sled batch that carries out `operations`, and the tally after it.
+/// The sled batch that carries out `operations` if all expectations hold, and the tally after it.
 pub(super) fn plan(
     engine: &Engine,
     position: Position,
     operations: &Operations,
+    mut expect: BTreeMap<Key, Expect>,
     mut tally: Tally,
 ) -> Result<(sled::Batch, Tally), StoreError> {
     let mut batch = sled::Batch::default();
     let mut chunk_next = 0;
-    for (key, operation) in operations {
-        let key = user_key(key);
-        if let Some(old) = engine.get(&key)? {
-            let old = record::decode(&key, &old)?;
+    for (name, operation) in operations {
+        let key = user_key(name);
+        let found = engine.get(&key)?;
+        let old = match &found {
+            Some(bytes) => Some(record::decode(&key, bytes)?),
+            None => None,
+        };
+        // One look serves the expectation and the tally.
+        if let Some(expect) = expect.remove(name) {
+            check(name, expect, old.as_ref())?;
+        }
+        if let Some(old) = old {
             tally.remove(&key, old.crc, old.position);
             for chunk in chunks_of(&key, &old)?.keys() {
                 tally.remove(&chunk, 0, old.position);
@@ -51,7 +62,23 @@ pub(super) fn plan(
         tally.add(&key, crc, position);
         batch.insert(key, bytes);
     }
+    for (name, expect) in expect {
+        let key = user_key(&name);
+        let found = engine.get(&key)?;
+        let old = match &found {
+            Some(bytes) => Some(record::decode(&key, bytes)?),
+            None => None,
+        };
+        check(&name, expect, old.as_ref())?;
+    }
     Ok((batch, tally))
+}
+
+fn check(name: &[u8], expect: Expect, old: Option<&Record<'_>>) -> Result<(), StoreError> {
+    if holds(expect, old.map(|record| record.position)) {
+        return Ok(());
+    }
+    Err(StoreError::Conflict { key: name.to_vec() })
 }
 
 /// The value that the record under a user key stands for.

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use crate::core::axis::Axes;
 use crate::core::digest::{Digest, Epoch, Revision};
 use crate::core::handoff::Receiver;
-use crate::core::id::{
-    ArtifactId, CheckpointId, EntityId, HandoffId, PrincipalId, TaskId, VersionLabel,
-};
+use crate::core::id::{ArtifactId, CheckpointId, EntityId, HandoffId, PrincipalId, VersionLabel};
 use crate::core::receipt::Elements;
 use crate::core::refusal::Violation;
 use crate::core::scope::Scope;
@@ -277,13 +275,12 @@ pub fn fill(packet: &mut pb::HandoffPacket, filling: &Filling<'_>) {
 
 /// The five elements that a finished packet binds.
 #[must_use]
-pub fn elements(task: &Task, facts: PacketFacts) -> Elements {
-    let id: TaskId = task.id.clone();
+pub fn elements<'a>(task: &'a Task, facts: &'a PacketFacts) -> Elements<'a> {
     Elements {
-        task: id,
-        contract: (task.contract_version.clone(), task.contract_digest),
-        sources: facts.sources,
-        artifacts: facts.artifacts,
-        scope: facts.scope,
+        task: &task.id,
+        contract: (&task.contract_version, task.contract_digest),
+        sources: facts.sources.as_ref(),
+        artifacts: facts.artifacts.as_ref(),
+        scope: &facts.scope,
     }
 }
