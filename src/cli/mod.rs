@@ -118,7 +118,12 @@ impl Command {
             Self::Agent(agent) => agent.connection.json(),
             Self::Task(task) => task.connection.json(),
             Self::Handoff(handoff) => handoff.connection.json(),
-            Self::Serve(_) | Self::Token(_) | Self::Proto(_) | Self::Bench(_) => false,
+            Self::Serve(_)
+            | Self::Token(_)
+            | Self::Proto(_)
+            | Self::Demo(_)
+            | Self::DemoAgent(_)
+            | Self::Bench(_) => false,
         }
     }
 }
