@@ -6,6 +6,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod core;
+pub mod demo;
 pub mod principals;
 pub mod proto;
 pub mod server;

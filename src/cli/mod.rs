@@ -4,6 +4,7 @@
 //! stdout is data and stderr is talk; with `--json` every line of stdout is one JSON object; exit
 //! codes are 0 done, 1 fault, 2 refused, 64 usage.
 
+mod demo;
 mod proto;
 mod serve;
 mod token;
@@ -28,6 +29,11 @@ enum Command {
     Token(token::Token),
     /// Write the protobuf files that clients are generated from.
     Proto(proto::Proto),
+    /// Show a task changing hands between real processes, on real files.
+    Demo(crate::demo::Demo),
+    /// Play one part of the demo.
+    #[command(hide = true)]
+    DemoAgent(crate::demo::DemoAgent),
     /// Measure durable handoffs against bare calls and bare syncs on this machine.
     Bench(Box<crate::bench::Bench>),
 }
@@ -68,6 +74,8 @@ pub fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Token(token) => token.run(),
         Command::Proto(proto) => proto.run(),
+        Command::Demo(demo) => demo::run(&demo),
+        Command::DemoAgent(part) => demo::play(&part),
         Command::Bench(bench) => bench.run().map_err(Failed::from),
     };
     match done {

@@ -112,11 +112,16 @@ pub(super) async fn receive<H: Handler>(
                 return Owned::new(client.clone(), instance_id, Some(&outcome)).ok();
             }
             Ok(None) => return None,
-            Err(failure) if failure.is(pb::Reason::LeaseLapsed) => {}
+            // A claim is the one thing that a crash of the broker may lose.
+            Err(failure) if claim_is_gone(&failure) => {}
             Err(failure) => return dropped(handler, handoff_id, failure),
         }
     }
     None
+}
+
+fn claim_is_gone(failure: &Failure) -> bool {
+    matches!(failure.reason, Some(pb::Reason::LeaseLapsed | pb::Reason::ClaimRequired))
 }
 
 fn dropped<H: Handler>(handler: &H, handoff_id: &str, failure: Failure) -> Option<Owned> {
