@@ -75,12 +75,22 @@ impl Handler for Desk {
         resume: pb::GetResumeSetResponse,
     ) -> Result<(), Failure> {
         let checkpoint = resume.checkpoint.unwrap_or_default();
+        if !names(checkpoint.not_done.as_ref(), REVIEW) {
+            Report::new("waits", "has nothing left to do in it but wait for the verifier").tell();
+            return Ok(());
+        }
+        // A review that an earlier process put without a checkpoint stands; this is the next one.
+        let standing = resume.task.iter().flat_map(|t| &t.artifacts).filter_map(|a| {
+            let descriptor = a.descriptor.as_ref().filter(|d| d.id == REVIEW)?;
+            descriptor.version.parse::<u32>().ok()
+        });
+        let version = standing.max().unwrap_or(0) + 1;
         let next = text_of(checkpoint.next_action.as_ref()).unwrap_or_default();
         Report::new("took_over", format!("is the owner now and goes on with: {next}"))
             .with("epoch", owned.epoch())
             .with("next_action", next)
             .tell();
-        review(&mut owned, &checkpoint).await?;
+        review(&mut owned, &checkpoint, version).await?;
         self.done.notify_one();
         Ok(())
     }
@@ -106,6 +116,16 @@ impl Handler for Desk {
                 Report::new("stopped", failure.message.clone()).refused(failure).tell();
             }
         }
+    }
+}
+
+/// True if the units that are not done have this one.
+fn names(not_done: Option<&pb::NotDoneUnitListField>, unit: &str) -> bool {
+    match not_done.and_then(|field| field.state.as_ref()) {
+        Some(pb::not_done_unit_list_field::State::Value(list)) => {
+            list.items.iter().any(|item| item.unit == unit)
+        }
+        _ => false,
     }
 }
 
@@ -188,21 +208,16 @@ fn copied(offered: &Offered) -> Result<Readings, Unread> {
 }
 
 /// The work: compare the draft with the files, say what is to be remarked, and end.
-async fn review(owned: &mut Owned, checkpoint: &pb::Checkpoint) -> Result<(), Failure> {
+async fn review(
+    owned: &mut Owned,
+    checkpoint: &pb::Checkpoint,
+    version: u32,
+) -> Result<(), Failure> {
     let request =
         pb::GetArtifactRequest { task_id: owned.task_id().to_owned(), artifact_id: DRAFT.into() };
     let draft = owned.client().get_artifact(request).await?;
-    let draft_text: String =
-        draft.parts.iter().map(|p| String::from_utf8_lossy(packet::part_bytes(p))).collect();
     let sources = sources_of(checkpoint.source_snapshot.as_ref());
-    let mut remarks = Vec::new();
-    for source in sources {
-        match File::fetch(&source.location) {
-            Ok(file) if draft_text.contains(&file.overview()) => remarks.extend(file.remarks()),
-            Ok(file) => remarks.push(format!("{}: the draft's figures are not its own", file.name)),
-            Err(reason) => remarks.push(reason),
-        }
-    }
+    let remarks = remarks(sources, &draft.parts);
     let mut content = format!("# Review\n\n{} files read again.\n\n", sources.len());
     if remarks.is_empty() {
         content.push_str("- figures and outlines of the draft are those of the files\n");
@@ -210,7 +225,7 @@ async fn review(owned: &mut Owned, checkpoint: &pb::Checkpoint) -> Result<(), Fa
     for remark in &remarks {
         content.push_str(&format!("- {remark}\n"));
     }
-    let (descriptor, part) = terms::artifact(REVIEW, content);
+    let (descriptor, part) = terms::artifact(REVIEW, version, content);
     let put = owned.put_artifact(descriptor, vec![part]).await?;
     let text = format!("read the files again and wrote a review with {} remarks", remarks.len());
     Report::new("reviewed", text).with("digest", &put.digest).with("remarks", &remarks).tell();
@@ -233,4 +248,19 @@ async fn review(owned: &mut Owned, checkpoint: &pb::Checkpoint) -> Result<(), Fa
         .await?;
     Report::new("completed", "reports RUNTIME_COMPLETED, which accepts nothing yet").tell();
     Ok(())
+}
+
+/// What is to be remarked on the files, and on a draft whose figures are not theirs.
+fn remarks(sources: &[pb::SourceEntity], draft: &[pb::ArtifactPart]) -> Vec<String> {
+    let draft: String =
+        draft.iter().map(|part| String::from_utf8_lossy(packet::part_bytes(part))).collect();
+    let mut remarks = Vec::new();
+    for source in sources {
+        match File::fetch(&source.location) {
+            Ok(file) if draft.contains(&file.overview()) => remarks.extend(file.remarks()),
+            Ok(file) => remarks.push(format!("{}: the draft's figures are not its own", file.name)),
+            Err(reason) => remarks.push(reason),
+        }
+    }
+    remarks
 }
