@@ -78,8 +78,13 @@ async fn offered(
 }
 
 /// Starts a reviewer and waits for its claim.
-async fn claimed(stage: &Stage, act: u32, more: &[&str]) -> Result<(Actor, Report), DemoError> {
-    let mut part = vec!["reviewer"];
+async fn claimed(
+    stage: &Stage,
+    act: u32,
+    offer: &Report,
+    more: &[&str],
+) -> Result<(Actor, Report), DemoError> {
+    let mut part = vec!["reviewer", "--task", offer.text_of("task_id")];
     part.extend(more);
     if stage.fault == Some(Fault::CopyInsteadOfHash) {
         part.push("--copy");
@@ -116,7 +121,7 @@ async fn ended(mut writer: Actor, status: &str) -> Result<(), DemoError> {
 
 async fn verified_receipt(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (writer, offer) = offered(stage, 1, &[], paths).await?;
-    let (mut reviewer, claim) = claimed(stage, 1, &[]).await?;
+    let (mut reviewer, claim) = claimed(stage, 1, &offer, &[]).await?;
     let receipt = reviewer.expect("acknowledged", None).await?;
     must(claim.number_of("digests_shown") == 0, "the reviewer was shown no digest")?;
     let all = paths.len() as u64 + 1;
@@ -136,7 +141,7 @@ async fn changed_source(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static
     change_one_byte(changed)?;
     let text = "changes one byte of a copy; its size and its time stay as they were";
     stage.teller.step(2, "somebody", &Report::new("changed", text), true);
-    let (mut reviewer, _) = claimed(stage, 2, &[]).await?;
+    let (mut reviewer, _) = claimed(stage, 2, &offer, &[]).await?;
     reviewer.expect("acknowledged", Some("RECEIPT_MISMATCH")).await?;
     ended(writer, "REJECTED").await?;
     let record = checked(stage, 2, &offer).await?;
@@ -162,7 +167,7 @@ fn change_one_byte(path: &Path) -> Result<(), DemoError> {
 
 async fn killed_broker(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (writer, offer) = offered(stage, 3, &[], paths).await?;
-    let (mut reviewer, _) = claimed(stage, 3, &["--wait"]).await?;
+    let (mut reviewer, _) = claimed(stage, 3, &offer, &["--wait"]).await?;
     let id = stage.kill_broker().await?;
     let text = format!("kills the broker (process {id}) by SIGKILL");
     stage.teller.step(3, "somebody", &Report::new("killed", text).with("pid", id), true);
@@ -188,7 +193,7 @@ async fn killed_broker(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static 
 
 async fn late_owner(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (mut writer, offer) = offered(stage, 4, &["--late"], paths).await?;
-    let (mut reviewer, _) = claimed(stage, 4, &[]).await?;
+    let (mut reviewer, _) = claimed(stage, 4, &offer, &[]).await?;
     reviewer.expect("completed", None).await?;
     reviewer.end().await?;
     writer.expect("late_write", Some("STALE_EPOCH")).await?;

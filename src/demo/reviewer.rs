@@ -16,8 +16,10 @@ use super::report::{DemoError, Report};
 use super::terms::{self, DRAFT, REVIEW, Stand};
 
 /// How the reviewer plays.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reviewer {
+    /// The task of the act. What an act that went wrong left open is not this one's.
+    pub(super) task: String,
     /// Wait for a line on stdin between claim and reading.
     pub(super) wait: bool,
     /// Copy the packet's digests instead of hashing: an agent as it must not be.
@@ -59,6 +61,10 @@ struct Desk {
 
 impl Handler for Desk {
     async fn verify(&self, offered: &Offered) -> Verdict {
+        if !self.is_mine(&offered.packet.task_id) {
+            let reason = "it is of another act".to_owned();
+            return Verdict::Reject { element: pb::ReceiptElement::Unspecified, reason };
+        }
         if self.part.wait {
             self.go.cancelled().await;
         }
@@ -75,8 +81,9 @@ impl Handler for Desk {
         resume: pb::GetResumeSetResponse,
     ) -> Result<(), Failure> {
         let checkpoint = resume.checkpoint.unwrap_or_default();
-        if !names(checkpoint.not_done.as_ref(), REVIEW) {
-            Report::new("waits", "has nothing left to do in it but wait for the verifier").tell();
+        // Taken up again after a restart: there may be nothing left but to wait for the verifier.
+        let left = names(checkpoint.not_done.as_ref(), REVIEW);
+        if !left || !self.is_mine(owned.task_id()) {
             return Ok(());
         }
         // A review that an earlier process put without a checkpoint stands; this is the next one.
@@ -97,25 +104,25 @@ impl Handler for Desk {
 
     fn observe(&self, step: &Step<'_>) {
         match step {
-            Step::Claimed { offered } => claimed(offered),
+            Step::Claimed { offered } if self.is_mine(&offered.packet.task_id) => claimed(offered),
             Step::Acknowledged { received } => acknowledged(received),
-            Step::Mismatched { failure, .. } => {
+            Step::Mismatched { offered, failure } if self.is_mine(&offered.packet.task_id) => {
                 Report::new("acknowledged", "sent what it read, and it is not what was offered")
                     .refused(failure)
                     .tell();
             }
-            Step::Dropped { failure, .. } => {
-                Report::new("dropped", failure.message.clone()).refused(failure).tell();
-            }
-            Step::Resumed { owned } => {
-                Report::new("resumed", "took up a task that it already owned")
-                    .with("epoch", owned.epoch())
-                    .tell();
-            }
-            Step::Stopped { failure, .. } => {
+            Step::Stopped { task_id, failure } if self.is_mine(task_id) => {
                 Report::new("stopped", failure.message.clone()).refused(failure).tell();
             }
+            // A claim that is dropped is missed by whoever waits for its receipt.
+            _ => {}
         }
+    }
+}
+
+impl Desk {
+    fn is_mine(&self, task_id: &str) -> bool {
+        self.part.task == task_id
     }
 }
 

@@ -294,12 +294,10 @@ impl Actor {
             self.teller.step(self.act, self.name, &report, ok);
             if !ok {
                 let met = report.reason.as_deref().unwrap_or("no refusal");
+                let must = wanted.unwrap_or("none");
                 let text = format!(
-                    "{}, step {}: {met} where {} must be ({})",
-                    self.name,
-                    report.step,
-                    wanted.unwrap_or("no refusal"),
-                    report.text
+                    "{} met {met} in step {:?}, where {must} must be: {}",
+                    self.name, report.step, report.text
                 );
                 return Err(DemoError::wrong(text));
             }
