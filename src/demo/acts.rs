@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Fault;
 use super::report::{DemoError, Report};
-use super::stage::{Actor, Stage};
+use super::stage::{Actor, DEMO, Stage};
 use super::terms::{REVIEWER, WRITER};
 
 /// Plays all acts; true if each ended as it must.
@@ -19,6 +19,8 @@ pub(super) async fn play(stage: &mut Stage, paths: &[PathBuf]) -> Result<bool, D
         "A broker listens on {at}. A writer, a reviewer, a verifier and a checker are processes \
          of\ntheir own with tokens of their own; they meet nowhere but at that port."
     ));
+    let listening = Report::new("listening", "the broker listens").with("address", &at);
+    stage.teller.step(0, DEMO, &listening, true);
     let mut as_it_must = 0;
     for act in 1..=4 {
         stage.teller.headline(&format!("\nAct {act}. {}", title(act)));
@@ -33,14 +35,14 @@ pub(super) async fn play(stage: &mut Stage, paths: &[PathBuf]) -> Result<bool, D
             Ok(text) => text.to_owned(),
             Err(error) => error.to_string(),
         };
-        stage.teller.step(act, if ok { "=> good:" } else { "=> BAD:" }, &end(text), ok);
+        stage.teller.step(act, DEMO, &Report::new("end", text), ok);
         as_it_must += u32::from(ok);
     }
     let ok = as_it_must == 4;
     let text = format!("{as_it_must} of 4 acts ended as they must");
     stage.teller.headline("");
     let report = Report::new("summary", text).with("acts", 4).with("as_it_must", as_it_must);
-    stage.teller.step(0, "Summary:", &report, ok);
+    stage.teller.step(0, DEMO, &report, ok);
     Ok(ok)
 }
 
@@ -51,10 +53,6 @@ fn title(act: u32) -> &'static str {
         3 => "The broker is killed between offer and receipt.",
         _ => "The old owner comes back late.",
     }
-}
-
-fn end(text: String) -> Report {
-    Report::new("end", text)
 }
 
 /// A condition on what was reported.
@@ -80,8 +78,13 @@ async fn offered(
 }
 
 /// Starts a reviewer and waits for its claim.
-async fn claimed(stage: &Stage, act: u32, more: &[&str]) -> Result<(Actor, Report), DemoError> {
-    let mut part = vec!["reviewer"];
+async fn claimed(
+    stage: &Stage,
+    act: u32,
+    offer: &Report,
+    more: &[&str],
+) -> Result<(Actor, Report), DemoError> {
+    let mut part = vec!["reviewer", "--task", offer.text_of("task_id")];
     part.extend(more);
     if stage.fault == Some(Fault::CopyInsteadOfHash) {
         part.push("--copy");
@@ -100,6 +103,16 @@ async fn checked(stage: &Stage, act: u32, offer: &Report) -> Result<Report, Demo
     Ok(report)
 }
 
+/// Lets the verifier read a completed task's artifacts back and decide.
+async fn accepted(stage: &Stage, act: u32, offer: &Report) -> Result<(), DemoError> {
+    let part = ["verifier", "--task", offer.text_of("task_id")];
+    let mut verifier = stage.start(act, "verifier", &part, &[])?;
+    let decision = verifier.expect("decided", None).await?;
+    let accepted = decision.facts.get("accepted") == Some(&true.into());
+    must(accepted, "the verifier accepted")?;
+    verifier.end().await
+}
+
 async fn ended(mut writer: Actor, status: &str) -> Result<(), DemoError> {
     let seen = writer.expect("ended", None).await?;
     must(seen.text_of("status") == status, &format!("the offer ended as {status}"))?;
@@ -108,7 +121,7 @@ async fn ended(mut writer: Actor, status: &str) -> Result<(), DemoError> {
 
 async fn verified_receipt(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (writer, offer) = offered(stage, 1, &[], paths).await?;
-    let (mut reviewer, claim) = claimed(stage, 1, &[]).await?;
+    let (mut reviewer, claim) = claimed(stage, 1, &offer, &[]).await?;
     let receipt = reviewer.expect("acknowledged", None).await?;
     must(claim.number_of("digests_shown") == 0, "the reviewer was shown no digest")?;
     let all = paths.len() as u64 + 1;
@@ -117,12 +130,7 @@ async fn verified_receipt(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'stat
     reviewer.expect("completed", None).await?;
     reviewer.end().await?;
     ended(writer, "RECEIVED").await?;
-    let part = ["verifier", "--task", offer.text_of("task_id")];
-    let mut verifier = stage.start(1, "verifier", &part, &[])?;
-    let decision = verifier.expect("decided", None).await?;
-    let accepted = decision.facts.get("accepted") == Some(&true.into());
-    must(accepted, "the verifier accepted")?;
-    verifier.end().await?;
+    accepted(stage, 1, &offer).await?;
     Ok("the reviewer owns the task because it proved what it read, and the result is accepted")
 }
 
@@ -133,7 +141,7 @@ async fn changed_source(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static
     change_one_byte(changed)?;
     let text = "changes one byte of a copy; its size and its time stay as they were";
     stage.teller.step(2, "somebody", &Report::new("changed", text), true);
-    let (mut reviewer, _) = claimed(stage, 2, &[]).await?;
+    let (mut reviewer, _) = claimed(stage, 2, &offer, &[]).await?;
     reviewer.expect("acknowledged", Some("RECEIPT_MISMATCH")).await?;
     ended(writer, "REJECTED").await?;
     let record = checked(stage, 2, &offer).await?;
@@ -159,7 +167,7 @@ fn change_one_byte(path: &Path) -> Result<(), DemoError> {
 
 async fn killed_broker(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (writer, offer) = offered(stage, 3, &[], paths).await?;
-    let (mut reviewer, _) = claimed(stage, 3, &["--wait"]).await?;
+    let (mut reviewer, _) = claimed(stage, 3, &offer, &["--wait"]).await?;
     let id = stage.kill_broker().await?;
     let text = format!("kills the broker (process {id}) by SIGKILL");
     stage.teller.step(3, "somebody", &Report::new("killed", text).with("pid", id), true);
@@ -179,12 +187,13 @@ async fn killed_broker(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static 
     must(after.text_of("owner") == REVIEWER, "the reviewer owns the task")?;
     must(after.number_of("receipts") == 1, "control moved exactly once")?;
     must(after.number_of("epoch") == 2, "the epoch rose by one")?;
+    accepted(stage, 3, &offer).await?;
     Ok("nothing was lost, nothing was doubled, and the task has one owner")
 }
 
 async fn late_owner(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (mut writer, offer) = offered(stage, 4, &["--late"], paths).await?;
-    let (mut reviewer, _) = claimed(stage, 4, &[]).await?;
+    let (mut reviewer, _) = claimed(stage, 4, &offer, &[]).await?;
     reviewer.expect("completed", None).await?;
     reviewer.end().await?;
     writer.expect("late_write", Some("STALE_EPOCH")).await?;

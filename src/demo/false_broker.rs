@@ -54,6 +54,19 @@ fn forward<T>(request: Request<T>) -> Request<T> {
     forwarded
 }
 
+type Answer<T> = Result<Response<T>, Status>;
+
+/// An answer as it came; a connection that broke behind is told as what it is for the caller.
+fn relayed<T>(answer: Answer<T>) -> Answer<T> {
+    answer.map_err(|status| {
+        if std::error::Error::source(&status).is_some() {
+            Status::unavailable(status.message())
+        } else {
+            status
+        }
+    })
+}
+
 impl Front {
     fn tasks(&self) -> TaskServiceClient<Channel> {
         TaskServiceClient::new(self.behind.clone())
@@ -89,8 +102,6 @@ impl Front {
     }
 }
 
-type Answer<T> = Result<Response<T>, Status>;
-
 #[tonic::async_trait]
 impl TaskService for Front {
     type WatchTaskStream = Streaming<pb::WatchTaskResponse>;
@@ -99,49 +110,49 @@ impl TaskService for Front {
         &self,
         request: Request<pb::CreateTaskRequest>,
     ) -> Answer<pb::CreateTaskResponse> {
-        self.tasks().create_task(forward(request)).await
+        relayed(self.tasks().create_task(forward(request)).await)
     }
 
     async fn get_task_state(
         &self,
         request: Request<pb::GetTaskStateRequest>,
     ) -> Answer<pb::GetTaskStateResponse> {
-        self.tasks().get_task_state(forward(request)).await
+        relayed(self.tasks().get_task_state(forward(request)).await)
     }
 
     async fn get_resume_set(
         &self,
         request: Request<pb::GetResumeSetRequest>,
     ) -> Answer<pb::GetResumeSetResponse> {
-        self.tasks().get_resume_set(forward(request)).await
+        relayed(self.tasks().get_resume_set(forward(request)).await)
     }
 
     async fn list_tasks(
         &self,
         request: Request<pb::ListTasksRequest>,
     ) -> Answer<pb::ListTasksResponse> {
-        self.tasks().list_tasks(forward(request)).await
+        relayed(self.tasks().list_tasks(forward(request)).await)
     }
 
     async fn put_checkpoint(
         &self,
         request: Request<pb::PutCheckpointRequest>,
     ) -> Answer<pb::PutCheckpointResponse> {
-        self.tasks().put_checkpoint(forward(request)).await
+        relayed(self.tasks().put_checkpoint(forward(request)).await)
     }
 
     async fn report_status(
         &self,
         request: Request<pb::ReportStatusRequest>,
     ) -> Answer<pb::ReportStatusResponse> {
-        self.tasks().report_status(forward(request)).await
+        relayed(self.tasks().report_status(forward(request)).await)
     }
 
     async fn put_artifact(
         &self,
         request: Request<pb::PutArtifactRequest>,
     ) -> Answer<pb::PutArtifactResponse> {
-        let answer = self.tasks().put_artifact(forward(request)).await;
+        let answer = relayed(self.tasks().put_artifact(forward(request)).await);
         match answer {
             Err(status)
                 if self.fault == Fault::IgnoreEpoch
@@ -158,49 +169,49 @@ impl TaskService for Front {
         &self,
         request: Request<pb::GetArtifactRequest>,
     ) -> Answer<pb::GetArtifactResponse> {
-        self.tasks().get_artifact(forward(request)).await
+        relayed(self.tasks().get_artifact(forward(request)).await)
     }
 
     async fn record_readback(
         &self,
         request: Request<pb::RecordReadbackRequest>,
     ) -> Answer<pb::RecordReadbackResponse> {
-        self.tasks().record_readback(forward(request)).await
+        relayed(self.tasks().record_readback(forward(request)).await)
     }
 
     async fn decide_acceptance(
         &self,
         request: Request<pb::DecideAcceptanceRequest>,
     ) -> Answer<pb::DecideAcceptanceResponse> {
-        self.tasks().decide_acceptance(forward(request)).await
+        relayed(self.tasks().decide_acceptance(forward(request)).await)
     }
 
     async fn cancel_task(
         &self,
         request: Request<pb::CancelTaskRequest>,
     ) -> Answer<pb::CancelTaskResponse> {
-        self.tasks().cancel_task(forward(request)).await
+        relayed(self.tasks().cancel_task(forward(request)).await)
     }
 
     async fn freeze_task(
         &self,
         request: Request<pb::FreezeTaskRequest>,
     ) -> Answer<pb::FreezeTaskResponse> {
-        self.tasks().freeze_task(forward(request)).await
+        relayed(self.tasks().freeze_task(forward(request)).await)
     }
 
     async fn lift_freeze(
         &self,
         request: Request<pb::LiftFreezeRequest>,
     ) -> Answer<pb::LiftFreezeResponse> {
-        self.tasks().lift_freeze(forward(request)).await
+        relayed(self.tasks().lift_freeze(forward(request)).await)
     }
 
     async fn watch_task(
         &self,
         request: Request<pb::WatchTaskRequest>,
     ) -> Answer<Self::WatchTaskStream> {
-        self.tasks().watch_task(forward(request)).await
+        relayed(self.tasks().watch_task(forward(request)).await)
     }
 }
 
@@ -212,28 +223,28 @@ impl HandoffService for Front {
         &self,
         request: Request<pb::OfferHandoffRequest>,
     ) -> Answer<pb::OfferHandoffResponse> {
-        self.handoffs().offer_handoff(forward(request)).await
+        relayed(self.handoffs().offer_handoff(forward(request)).await)
     }
 
     async fn offer_on_behalf(
         &self,
         request: Request<pb::OfferOnBehalfRequest>,
     ) -> Answer<pb::OfferOnBehalfResponse> {
-        self.handoffs().offer_on_behalf(forward(request)).await
+        relayed(self.handoffs().offer_on_behalf(forward(request)).await)
     }
 
     async fn claim_handoff(
         &self,
         request: Request<pb::ClaimHandoffRequest>,
     ) -> Answer<pb::ClaimHandoffResponse> {
-        self.handoffs().claim_handoff(forward(request)).await
+        relayed(self.handoffs().claim_handoff(forward(request)).await)
     }
 
     async fn renew_claim(
         &self,
         request: Request<pb::RenewClaimRequest>,
     ) -> Answer<pb::RenewClaimResponse> {
-        self.handoffs().renew_claim(forward(request)).await
+        relayed(self.handoffs().renew_claim(forward(request)).await)
     }
 
     async fn acknowledge_handoff(
@@ -247,48 +258,48 @@ impl HandoffService for Front {
                 self.right(receipt, &id).await;
             }
         }
-        self.handoffs().acknowledge_handoff(request).await
+        relayed(self.handoffs().acknowledge_handoff(request).await)
     }
 
     async fn reject_handoff(
         &self,
         request: Request<pb::RejectHandoffRequest>,
     ) -> Answer<pb::RejectHandoffResponse> {
-        self.handoffs().reject_handoff(forward(request)).await
+        relayed(self.handoffs().reject_handoff(forward(request)).await)
     }
 
     async fn withdraw_handoff(
         &self,
         request: Request<pb::WithdrawHandoffRequest>,
     ) -> Answer<pb::WithdrawHandoffResponse> {
-        self.handoffs().withdraw_handoff(forward(request)).await
+        relayed(self.handoffs().withdraw_handoff(forward(request)).await)
     }
 
     async fn resume_ownership(
         &self,
         request: Request<pb::ResumeOwnershipRequest>,
     ) -> Answer<pb::ResumeOwnershipResponse> {
-        self.handoffs().resume_ownership(forward(request)).await
+        relayed(self.handoffs().resume_ownership(forward(request)).await)
     }
 
     async fn get_handoff(
         &self,
         request: Request<pb::GetHandoffRequest>,
     ) -> Answer<pb::GetHandoffResponse> {
-        self.handoffs().get_handoff(forward(request)).await
+        relayed(self.handoffs().get_handoff(forward(request)).await)
     }
 
     async fn list_handoffs(
         &self,
         request: Request<pb::ListHandoffsRequest>,
     ) -> Answer<pb::ListHandoffsResponse> {
-        self.handoffs().list_handoffs(forward(request)).await
+        relayed(self.handoffs().list_handoffs(forward(request)).await)
     }
 
     async fn watch_handoffs(
         &self,
         request: Request<pb::WatchHandoffsRequest>,
     ) -> Answer<Self::WatchHandoffsStream> {
-        self.handoffs().watch_handoffs(forward(request)).await
+        relayed(self.handoffs().watch_handoffs(forward(request)).await)
     }
 }

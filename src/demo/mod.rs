@@ -145,6 +145,9 @@ enum Part {
         /// The broker's address.
         #[arg(long)]
         address: String,
+        /// The task of the act.
+        #[arg(long)]
+        task: String,
         /// Wait for a line on stdin between claim and reading.
         #[arg(long)]
         wait: bool,
@@ -204,9 +207,10 @@ impl Part {
     async fn play(&self) -> Result<(), DemoError> {
         let mut lines = stdin_lines();
         match self {
-            Self::Reviewer { address, wait, copy } => {
+            Self::Reviewer { address, task, wait, copy } => {
                 let client = client(address).await?;
-                Reviewer { wait: *wait, copy: *copy }.play(client, lines).await
+                let part = Reviewer { task: task.clone(), wait: *wait, copy: *copy };
+                part.play(client, lines).await
             }
             other => tokio::select! {
                 played = other.play_alone() => played,

@@ -14,13 +14,13 @@ use crate::client::packet::PacketError;
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// A call failed where none may.
-    #[error("{0}")]
+    #[error(transparent)]
     Failure(#[from] Failure),
     /// A packet cannot be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Packet(#[from] PacketError),
     /// Files, processes, pipes.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The files that were asked for cannot be used.
     #[error("{0}")]

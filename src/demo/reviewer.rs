@@ -16,8 +16,10 @@ use super::report::{DemoError, Report};
 use super::terms::{self, DRAFT, REVIEW, Stand};
 
 /// How the reviewer plays.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reviewer {
+    /// The task of the act. What an act that went wrong left open is not this one's.
+    pub(super) task: String,
     /// Wait for a line on stdin between claim and reading.
     pub(super) wait: bool,
     /// Copy the packet's digests instead of hashing: an agent as it must not be.
@@ -59,6 +61,10 @@ struct Desk {
 
 impl Handler for Desk {
     async fn verify(&self, offered: &Offered) -> Verdict {
+        if !self.is_mine(&offered.packet.task_id) {
+            let reason = "it is of another act".to_owned();
+            return Verdict::Reject { element: pb::ReceiptElement::Unspecified, reason };
+        }
         if self.part.wait {
             self.go.cancelled().await;
         }
@@ -75,37 +81,58 @@ impl Handler for Desk {
         resume: pb::GetResumeSetResponse,
     ) -> Result<(), Failure> {
         let checkpoint = resume.checkpoint.unwrap_or_default();
+        // Taken up again after a restart: there may be nothing left but to wait for the verifier.
+        let left = names(checkpoint.not_done.as_ref(), REVIEW);
+        if !left || !self.is_mine(owned.task_id()) {
+            return Ok(());
+        }
+        // A review that an earlier process put without a checkpoint stands; this is the next one.
+        let standing = resume.task.iter().flat_map(|t| &t.artifacts).filter_map(|a| {
+            let descriptor = a.descriptor.as_ref().filter(|d| d.id == REVIEW)?;
+            descriptor.version.parse::<u32>().ok()
+        });
+        let version = standing.max().unwrap_or(0) + 1;
         let next = text_of(checkpoint.next_action.as_ref()).unwrap_or_default();
         Report::new("took_over", format!("is the owner now and goes on with: {next}"))
             .with("epoch", owned.epoch())
             .with("next_action", next)
             .tell();
-        review(&mut owned, &checkpoint).await?;
+        review(&mut owned, &checkpoint, version).await?;
         self.done.notify_one();
         Ok(())
     }
 
     fn observe(&self, step: &Step<'_>) {
         match step {
-            Step::Claimed { offered } => claimed(offered),
+            Step::Claimed { offered } if self.is_mine(&offered.packet.task_id) => claimed(offered),
             Step::Acknowledged { received } => acknowledged(received),
-            Step::Mismatched { failure, .. } => {
+            Step::Mismatched { offered, failure } if self.is_mine(&offered.packet.task_id) => {
                 Report::new("acknowledged", "sent what it read, and it is not what was offered")
                     .refused(failure)
                     .tell();
             }
-            Step::Dropped { failure, .. } => {
-                Report::new("dropped", failure.message.clone()).refused(failure).tell();
-            }
-            Step::Resumed { owned } => {
-                Report::new("resumed", "took up a task that it already owned")
-                    .with("epoch", owned.epoch())
-                    .tell();
-            }
-            Step::Stopped { failure, .. } => {
+            Step::Stopped { task_id, failure } if self.is_mine(task_id) => {
                 Report::new("stopped", failure.message.clone()).refused(failure).tell();
             }
+            // A claim that is dropped is missed by whoever waits for its receipt.
+            _ => {}
         }
+    }
+}
+
+impl Desk {
+    fn is_mine(&self, task_id: &str) -> bool {
+        self.part.task == task_id
+    }
+}
+
+/// True if the units that are not done have this one.
+fn names(not_done: Option<&pb::NotDoneUnitListField>, unit: &str) -> bool {
+    match not_done.and_then(|field| field.state.as_ref()) {
+        Some(pb::not_done_unit_list_field::State::Value(list)) => {
+            list.items.iter().any(|item| item.unit == unit)
+        }
+        _ => false,
     }
 }
 
@@ -188,21 +215,16 @@ fn copied(offered: &Offered) -> Result<Readings, Unread> {
 }
 
 /// The work: compare the draft with the files, say what is to be remarked, and end.
-async fn review(owned: &mut Owned, checkpoint: &pb::Checkpoint) -> Result<(), Failure> {
+async fn review(
+    owned: &mut Owned,
+    checkpoint: &pb::Checkpoint,
+    version: u32,
+) -> Result<(), Failure> {
     let request =
         pb::GetArtifactRequest { task_id: owned.task_id().to_owned(), artifact_id: DRAFT.into() };
     let draft = owned.client().get_artifact(request).await?;
-    let draft_text: String =
-        draft.parts.iter().map(|p| String::from_utf8_lossy(packet::part_bytes(p))).collect();
     let sources = sources_of(checkpoint.source_snapshot.as_ref());
-    let mut remarks = Vec::new();
-    for source in sources {
-        match File::fetch(&source.location) {
-            Ok(file) if draft_text.contains(&file.overview()) => remarks.extend(file.remarks()),
-            Ok(file) => remarks.push(format!("{}: the draft's figures are not its own", file.name)),
-            Err(reason) => remarks.push(reason),
-        }
-    }
+    let remarks = remarks(sources, &draft.parts);
     let mut content = format!("# Review\n\n{} files read again.\n\n", sources.len());
     if remarks.is_empty() {
         content.push_str("- figures and outlines of the draft are those of the files\n");
@@ -210,7 +232,7 @@ async fn review(owned: &mut Owned, checkpoint: &pb::Checkpoint) -> Result<(), Fa
     for remark in &remarks {
         content.push_str(&format!("- {remark}\n"));
     }
-    let (descriptor, part) = terms::artifact(REVIEW, content);
+    let (descriptor, part) = terms::artifact(REVIEW, version, content);
     let put = owned.put_artifact(descriptor, vec![part]).await?;
     let text = format!("read the files again and wrote a review with {} remarks", remarks.len());
     Report::new("reviewed", text).with("digest", &put.digest).with("remarks", &remarks).tell();
@@ -233,4 +255,19 @@ async fn review(owned: &mut Owned, checkpoint: &pb::Checkpoint) -> Result<(), Fa
         .await?;
     Report::new("completed", "reports RUNTIME_COMPLETED, which accepts nothing yet").tell();
     Ok(())
+}
+
+/// What is to be remarked on the files, and on a draft whose figures are not theirs.
+fn remarks(sources: &[pb::SourceEntity], draft: &[pb::ArtifactPart]) -> Vec<String> {
+    let draft: String =
+        draft.iter().map(|part| String::from_utf8_lossy(packet::part_bytes(part))).collect();
+    let mut remarks = Vec::new();
+    for source in sources {
+        match File::fetch(&source.location) {
+            Ok(file) if draft.contains(&file.overview()) => remarks.extend(file.remarks()),
+            Ok(file) => remarks.push(format!("{}: the draft's figures are not its own", file.name)),
+            Err(reason) => remarks.push(reason),
+        }
+    }
+    remarks
 }

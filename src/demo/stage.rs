@@ -23,6 +23,11 @@ use super::{Fault, TOKEN_VARIABLE};
 /// How long a process may take for its next step.
 const STEP_LONGEST: Duration = Duration::from_secs(40);
 
+/// Who tells what stands around the processes' own steps.
+pub(super) const DEMO: &str = "demo";
+/// Steps that only a program is told.
+const QUIET: [&str; 3] = ["created", "checkpointed", "listening"];
+
 /// Tells the steps to the user.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Teller {
@@ -51,8 +56,15 @@ impl Teller {
             line.extend(report.facts.clone());
             return write(&Value::Object(line).to_string());
         }
+        if ok && QUIET.contains(&report.step.as_str()) {
+            return;
+        }
         let reason = report.reason.as_ref().map_or_else(String::new, |r| format!(" -> {r}"));
-        let mark = if ok { "" } else { "   NOT AS IT MUST BE" };
+        if actor == DEMO {
+            let mark = if ok { "=> as it must be:" } else { "=> NOT AS IT MUST BE:" };
+            return write(&format!("  {mark} {}{reason}", report.text));
+        }
+        let mark = if ok { "" } else { "   <= not as it must be" };
         write(&format!("  {actor:9} {}{reason}{mark}", report.text));
     }
 }
@@ -282,12 +294,10 @@ impl Actor {
             self.teller.step(self.act, self.name, &report, ok);
             if !ok {
                 let met = report.reason.as_deref().unwrap_or("no refusal");
+                let must = wanted.unwrap_or("none");
                 let text = format!(
-                    "{}, step {}: {met} where {} must be ({})",
-                    self.name,
-                    report.step,
-                    wanted.unwrap_or("no refusal"),
-                    report.text
+                    "{} met {met} in step {:?}, where {must} must be: {}",
+                    self.name, report.step, report.text
                 );
                 return Err(DemoError::wrong(text));
             }

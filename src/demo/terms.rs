@@ -129,15 +129,19 @@ pub(super) fn reviewers_scope(files: &[File]) -> pb::AuthorizationScope {
     }
 }
 
-/// A Markdown artifact whose content the broker keeps.
-pub(super) fn artifact(role: &str, content: String) -> (pb::ArtifactDescriptor, pb::ArtifactPart) {
+/// A version of a Markdown artifact whose content the broker keeps.
+pub(super) fn artifact(
+    role: &str,
+    version: u32,
+    content: String,
+) -> (pb::ArtifactDescriptor, pb::ArtifactPart) {
     let media_type = "text/markdown".to_owned();
     let descriptor = pb::ArtifactDescriptor {
         id: role.to_owned(),
         r#type: "document".to_owned(),
         media_type: media_type.clone(),
         location: format!("baton:artifact/{role}"),
-        version: "1".to_owned(),
+        version: version.to_string(),
         role: role.to_owned(),
         digest_algorithm: "sha-256".to_owned(),
         digested: "UTF-8 bytes of the text".to_owned(),

@@ -89,7 +89,7 @@ async fn draft(owned: &mut Owned, files: &[File]) -> Result<(), DemoError> {
         content.push('\n');
         content.push_str(&file.overview());
     }
-    let (descriptor, part) = terms::artifact(DRAFT, content);
+    let (descriptor, part) = terms::artifact(DRAFT, 1, content);
     let put = owned.put_artifact(descriptor, vec![part]).await?;
     let bytes: usize = files.iter().map(File::len).sum();
     let text = format!("read {} files ({bytes} bytes) and drafted an overview", files.len());
@@ -128,7 +128,7 @@ async fn ended(client: &Client, handoff_id: &str) -> Result<pb::Handoff, DemoErr
 
 /// The owner that comes back late writes as if nothing had happened.
 async fn write_late(owned: &mut Owned) {
-    let (descriptor, part) = terms::artifact("late", "# Late\n".to_owned());
+    let (descriptor, part) = terms::artifact("late", 1, "# Late\n".to_owned());
     let report = match owned.put_artifact(descriptor, vec![part]).await {
         Ok(_) => Report::new("late_write", "wrote although it is no longer the owner"),
         Err(failure) => Report::new("late_write", "writes under its old epoch").refused(&failure),
