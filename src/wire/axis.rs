@@ -391,7 +391,7 @@ pub fn render_axes(axes: &Axes, handoff: Option<HandoffStatus>) -> pb::Axes {
 /// The stored axes. The handoff axis is kept with the handoff.
 ///
 /// # Errors
-/// A number names no value.
+/// A number names no value, or the axes contradict each other: a value was lost.
 pub fn load_axes(axes: Option<&pb::Axes>) -> Result<Axes, StoredError> {
     const NAME: &str = "Axes";
     let axes = axes.ok_or_else(|| StoredError::missing(NAME, "axes"))?;
@@ -401,7 +401,7 @@ pub fn load_axes(axes: Option<&pb::Axes>) -> Result<Axes, StoredError> {
         released_by_from_pb(axes.released_by)
             .map_err(|e| StoredError::bad(NAME, "released_by", &e))?
     };
-    Ok(Axes {
+    let loaded = Axes {
         runtime: runtime_from_pb(axes.runtime)
             .map_err(|e| StoredError::bad(NAME, "runtime", &e))?,
         acceptance: acceptance_from_pb(axes.acceptance)
@@ -412,7 +412,9 @@ pub fn load_axes(axes: Option<&pb::Axes>) -> Result<Axes, StoredError> {
             .map_err(|e| StoredError::bad(NAME, "disposition", &e))?,
         released_by,
         effect_uncertain: axes.effect_uncertain,
-    })
+    };
+    loaded.check().map_err(|broken| StoredError::bad(NAME, "axes", &broken))?;
+    Ok(loaded)
 }
 
 /// The A2A state as A2A's own value.

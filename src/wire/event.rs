@@ -9,7 +9,6 @@ use crate::core::id::{
     ArtifactId, CheckpointId, ContextId, HandoffId, InstanceId, PrincipalId, RequestId, TaskId,
 };
 use crate::core::receipt::Element;
-use crate::core::refusal::Reason;
 use crate::proto::baton::v1 as pb;
 use pb::event::Detail;
 
@@ -19,9 +18,10 @@ use super::axis::{
     readback_result_from_pb, readback_result_to_pb, render_axes,
 };
 use super::handoff::{
-    load_assurances, load_claim, load_digest, load_handoff, load_id, load_optional_digest,
-    load_party, load_time, render_assurances, render_claim, render_handoff,
+    load_assurances, load_claim, load_counter, load_digest, load_handoff, load_id,
+    load_optional_digest, load_party, load_time, render_assurances, render_claim, render_handoff,
 };
+use super::reason::{reason_from_pb, reason_to_pb};
 use super::scope::{load_scope, render_scope};
 use super::task::{load_artifact, load_policy, load_version, render_artifact, render_policy};
 use super::{StoredError, canon, time};
@@ -31,8 +31,11 @@ const NAME: &str = "Event";
 /// The digest of an event: over its canonical form without the digest itself.
 ///
 /// # Errors
-/// The event has no canonical form; a fault of the broker.
+/// The event says nothing, or has no canonical form; a fault of the broker.
 pub fn event_digest(event: &pb::Event) -> Result<Digest, StoredError> {
+    if event.detail.is_none() {
+        return Err(StoredError::missing(NAME, "detail"));
+    }
     canon::digest_without(event, &["digest"]).map_err(|e| StoredError::bad(NAME, "digest", &e))
 }
 
@@ -50,7 +53,7 @@ pub fn render_event(task: &TaskId, record: &Recorded, digest: Option<Digest>) ->
         epoch: record.epoch.get(),
         previous_digest: text(record.previous),
         digest: text(digest),
-        detail: Some(render_detail(task, &record.event)),
+        detail: render_detail(task, &record.event),
     }
 }
 
@@ -58,8 +61,8 @@ fn note(digest: Option<Digest>) -> String {
     digest.map(|d| d.to_string()).unwrap_or_default()
 }
 
-fn render_detail(task: &TaskId, event: &Event) -> Detail {
-    match event {
+fn render_detail(task: &TaskId, event: &Event) -> Option<Detail> {
+    Some(match event {
         Event::TaskCreated(created) => Detail::TaskCreated(render_created(created)),
         Event::CheckpointPut { id, version, digest, not_done_units } => {
             Detail::CheckpointPut(pb::CheckpointPut {
@@ -110,7 +113,7 @@ fn render_detail(task: &TaskId, event: &Event) -> Detail {
         }
         Event::OwnerAbsent => Detail::OwnerAbsent(pb::OwnerAbsent {}),
         Event::WriteRefused { reason, rpc } => Detail::WriteRefused(pb::WriteRefused {
-            reason: refused_to_pb(*reason).into(),
+            reason: reason_to_pb(*reason).into(),
             rpc: (*rpc).to_owned(),
         }),
         Event::HandoffOffered { .. }
@@ -119,12 +122,12 @@ fn render_detail(task: &TaskId, event: &Event) -> Detail {
         | Event::ReceiptRefused { .. }
         | Event::HandoffReceived(_)
         | Event::HandoffEnded { .. }
-        | Event::HandoffReturned { .. } => render_handoff_detail(task, event),
-    }
+        | Event::HandoffReturned { .. } => return render_handoff_detail(task, event),
+    })
 }
 
-fn render_handoff_detail(task: &TaskId, event: &Event) -> Detail {
-    match event {
+fn render_handoff_detail(task: &TaskId, event: &Event) -> Option<Detail> {
+    Some(match event {
         Event::HandoffOffered { handoff } => Detail::HandoffOffered(pb::HandoffOffered {
             handoff: Some(render_handoff(handoff, task, "")),
         }),
@@ -171,9 +174,9 @@ fn render_handoff_detail(task: &TaskId, event: &Event) -> Detail {
                 note: note(*said),
             })
         }
-        // Every other event is rendered by `render_detail`, which calls this for handoffs only.
-        _ => Detail::OwnerAbsent(pb::OwnerAbsent {}),
-    }
+        // Nothing is made up: an event without a detail gets no digest and is never stored.
+        _ => return None,
+    })
 }
 
 fn render_created(created: &TaskCreated) -> pb::TaskCreated {
@@ -198,17 +201,22 @@ fn render_created(created: &TaskCreated) -> pb::TaskCreated {
 /// stop.
 pub fn load_event(event: &pb::Event) -> Result<(Recorded, Option<Digest>), StoredError> {
     let detail = event.detail.as_ref().ok_or_else(|| StoredError::missing(NAME, "detail"))?;
+    let previous = load_optional_digest(NAME, "previous_digest", &event.previous_digest)?;
+    let sequence = load_counter(NAME, "sequence", event.sequence)?;
+    if (sequence == 1) != previous.is_none() {
+        return Err(StoredError::bad(NAME, "previous_digest", &"does not fit the sequence"));
+    }
     let record = Recorded {
-        sequence: event.sequence,
+        sequence,
         time: load_time(NAME, "time", event.time.as_ref())?,
         by: load_id(NAME, "principal", PrincipalId::parse(&event.principal))?,
         request: match event.request_id.as_str() {
             "" => None,
             text => Some(load_id(NAME, "request_id", RequestId::parse(text))?),
         },
-        revision: Revision::new(event.revision),
-        epoch: Epoch::new(event.epoch),
-        previous: load_optional_digest(NAME, "previous_digest", &event.previous_digest)?,
+        revision: Revision::new(load_counter(NAME, "revision", event.revision)?),
+        epoch: Epoch::new(load_counter(NAME, "epoch", event.epoch)?),
+        previous,
         event: load_detail(detail)?,
     };
     Ok((record, load_optional_digest(NAME, "digest", &event.digest)?))
@@ -227,7 +235,7 @@ fn load_detail(detail: &Detail) -> Result<Event, StoredError> {
             let c = c.ok_or_else(|| StoredError::missing(NAME, "checkpoint"))?;
             Event::CheckpointPut {
                 id: load_id(NAME, "checkpoint.id", CheckpointId::parse(&c.id))?,
-                version: c.version,
+                version: load_counter(NAME, "checkpoint.version", c.version)?,
                 digest: load_digest(NAME, "checkpoint.digest", &c.digest)?,
                 not_done_units: d.not_done_units,
             }
@@ -362,30 +370,30 @@ fn load_created(d: &pb::TaskCreated) -> Result<TaskCreated, StoredError> {
     })
 }
 
-/// Calls whose conflicts are recorded.
-const RECORDED_RPCS: [&str; 6] = [
+/// The calls that change a task, as [`crate::core::Command::rpc`] names them: the writes that can
+/// be refused on record.
+pub(super) const RPCS: &[&str] = &[
     "PutCheckpoint",
     "ReportStatus",
     "PutArtifact",
+    "RecordReadback",
+    "DecideAcceptance",
+    "CancelTask",
+    "FreezeTask",
+    "LiftFreeze",
     "OfferHandoff",
     "OfferOnBehalf",
-    "DecideAcceptance",
+    "ClaimHandoff",
+    "RenewClaim",
+    "AcknowledgeHandoff",
+    "RejectHandoff",
+    "WithdrawHandoff",
+    "ResumeOwnership",
 ];
 
 fn load_write_refused(d: &pb::WriteRefused) -> Result<Event, StoredError> {
-    let rpc = RECORDED_RPCS.iter().find(|rpc| **rpc == d.rpc);
+    let rpc = RPCS.iter().find(|rpc| **rpc == d.rpc);
     let rpc = rpc.ok_or_else(|| StoredError::bad(NAME, "rpc", &d.rpc))?;
-    let reason = match pb::Reason::try_from(d.reason) {
-        Ok(pb::Reason::StateConflict) => Reason::StateConflict,
-        _ => return Err(StoredError::bad(NAME, "reason", &d.reason)),
-    };
+    let reason = reason_from_pb(d.reason).map_err(|e| StoredError::bad(NAME, "reason", &e))?;
     Ok(Event::WriteRefused { reason, rpc })
-}
-
-/// The one reason that is recorded today.
-fn refused_to_pb(reason: Reason) -> pb::Reason {
-    match reason {
-        Reason::StateConflict => pb::Reason::StateConflict,
-        _ => pb::Reason::Unspecified,
-    }
 }

@@ -148,6 +148,10 @@ pub fn load_handoff(handoff: &pb::Handoff) -> Result<Handoff, StoredError> {
     let status =
         handoff_status_from_pb(handoff.status).map_err(|e| StoredError::bad(NAME, "status", &e))?;
     let optional = |field: &'static str, text: &str| load_optional_digest(NAME, field, text);
+    let ended_at = load_optional_time(NAME, "ended_at", handoff.ended_at.as_ref())?;
+    if status.is_terminal() != ended_at.is_some() {
+        return Err(StoredError::bad(NAME, "ended_at", &"does not fit the status"));
+    }
     Ok(Handoff {
         id: load_id(NAME, "handoff_id", HandoffId::parse(&handoff.handoff_id))?,
         status,
@@ -173,7 +177,7 @@ pub fn load_handoff(handoff: &pb::Handoff) -> Result<Handoff, StoredError> {
             text => Some(load_id(NAME, "supersedes", HandoffId::parse(text))?),
         },
         on_behalf: optional("on_behalf_note", &handoff.on_behalf_note)?,
-        ended_at: load_optional_time(NAME, "ended_at", handoff.ended_at.as_ref())?,
+        ended_at,
         failing: match handoff.failing_element {
             0 => None,
             n => Some(
@@ -190,11 +194,14 @@ fn load_received(
     status: HandoffStatus,
 ) -> Result<Option<Received>, StoredError> {
     if status != HandoffStatus::Received {
-        return Ok(None);
+        let left = [&handoff.received_by, &handoff.receipt_document, &handoff.received_elements];
+        return if left.iter().all(|text| text.is_empty()) {
+            Ok(None)
+        } else {
+            Err(StoredError::bad(NAME, "status", &"is not RECEIVED and a receipt is there"))
+        };
     }
-    let number = |field: &'static str, value: u64| {
-        if value == 0 { Err(StoredError::missing(NAME, field)) } else { Ok(value) }
-    };
+    let number = |field: &'static str, value: u64| load_counter(NAME, field, value);
     Ok(Some(Received {
         receiver: load_id(NAME, "received_by", PrincipalId::parse(&handoff.received_by))?,
         epoch: Epoch::new(number("received_epoch", handoff.received_epoch)?),
@@ -217,6 +224,15 @@ pub(super) fn load_id<T>(
     parsed: Result<T, IdError>,
 ) -> Result<T, StoredError> {
     parsed.map_err(|e| StoredError::bad(message, field, &e))
+}
+
+/// Reads a stored counter that starts at one: zero says that it was lost.
+pub(super) fn load_counter(
+    message: &'static str,
+    field: &'static str,
+    value: u64,
+) -> Result<u64, StoredError> {
+    if value == 0 { Err(StoredError::missing(message, field)) } else { Ok(value) }
 }
 
 /// Reads a stored digest.
@@ -266,6 +282,10 @@ pub(super) fn load_party(
     account: &str,
 ) -> Result<Party, StoredError> {
     let principal = load_id(message, "principal", PrincipalId::parse(principal))?;
+    // An empty account would make every such party the same one, or independent of itself.
+    if account.is_empty() {
+        return Err(StoredError::missing(message, "account"));
+    }
     Ok(Party { principal, account: account.to_owned() })
 }
 

@@ -14,6 +14,7 @@ pub mod event;
 pub mod guard;
 pub mod handoff;
 pub mod packet;
+pub mod reason;
 pub mod receipt;
 pub mod record;
 pub mod scope;
@@ -21,6 +22,11 @@ pub mod task;
 pub mod time;
 pub mod violations;
 pub mod work;
+
+#[cfg(test)]
+mod test_strategies;
+#[cfg(test)]
+mod tests;
 
 /// Stored data that cannot be read. The store's checksums held, so it was written by another
 /// version or by a fault.

@@ -1,6 +1,7 @@
 //! A task: the message and the core's. The stored form is the public message.
 //!
-//! Invariant: `load_task(&render_task(t)) == t` for every task that events can make.
+//! Invariant: `load_task(&render_task(t)) == t` for every task that events can make and whose chain
+//! head is set, as it is before a task is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ use super::axis::{
     artifact_state_to_pb, load_axes, render_axes,
 };
 use super::handoff::{
-    load_digest, load_handoff, load_id, load_optional_digest, load_optional_time, load_party,
-    load_time, render_handoff,
+    load_counter, load_digest, load_handoff, load_id, load_optional_digest, load_optional_time,
+    load_party, load_time, render_handoff,
 };
 use super::scope::{load_scope, render_scope};
 use super::{StoredError, time};
@@ -74,6 +75,7 @@ pub fn render_task(task: &Task) -> pb::Task {
 /// # Errors
 /// A value cannot be read, or is missing.
 pub fn load_task(task: &pb::Task) -> Result<Task, StoredError> {
+    check_copies(task)?;
     let updated = task.last_updated.as_ref();
     let updated = updated.ok_or_else(|| StoredError::missing(NAME, "last_updated"))?;
     let policy = task.policy.as_ref().ok_or_else(|| StoredError::missing(NAME, "policy"))?;
@@ -93,8 +95,8 @@ pub fn load_task(task: &pb::Task) -> Result<Task, StoredError> {
         originator: load_party(NAME, &task.originator, &task.originator_account)?,
         owner: load_party(NAME, &task.owner, &task.owner_account)?,
         instance: load_id(NAME, "instance_id", InstanceId::parse(&task.instance_id))?,
-        epoch: Epoch::new(task.epoch),
-        revision: Revision::new(task.revision),
+        epoch: Epoch::new(load_counter(NAME, "epoch", task.epoch)?),
+        revision: Revision::new(load_counter(NAME, "revision", task.revision)?),
         axes: load_axes(task.axes.as_ref())?,
         contract_version: load_version(NAME, &task.contract_version)?,
         contract_digest: load_digest(NAME, "contract_digest", &task.contract_digest)?,
@@ -122,9 +124,34 @@ pub fn load_task(task: &pb::Task) -> Result<Task, StoredError> {
         )?,
         cancel_requested: task.cancel_requested,
         past_owners: task.past_owners.iter().map(load_past).collect::<Result<_, _>>()?,
-        sequence: task.last_sequence,
-        chain_head: load_optional_digest(NAME, "chain_head", &task.chain_head)?,
+        sequence: load_counter(NAME, "last_sequence", task.last_sequence)?,
+        chain_head: Some(load_digest(NAME, "chain_head", &task.chain_head)?),
     })
+}
+
+/// What the message holds twice must agree: an optional part that was lost shows here.
+fn check_copies(task: &pb::Task) -> Result<(), StoredError> {
+    let lost = |field: &'static str| Err(StoredError::bad(NAME, field, &"contradicts its copy"));
+    let axis = task.axes.as_ref().map_or(0, |axes| axes.handoff);
+    if axis != task.handoff.as_ref().map_or(0, |handoff| handoff.status) {
+        return lost("handoff");
+    }
+    if task.checkpoints != task.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.version) {
+        return lost("checkpoint");
+    }
+    let lease = task.policy.as_ref().and_then(|policy| policy.owner_lease);
+    if lease.is_some() != task.owner_lease_expires_at.is_some() {
+        return lost("owner_lease_expires_at");
+    }
+    let ids: BTreeSet<&str> = task.artifacts.iter().map(artifact_id).collect();
+    if ids.len() != task.artifacts.len() {
+        return Err(StoredError::bad(NAME, "artifacts", &"name one artifact twice"));
+    }
+    Ok(())
+}
+
+fn artifact_id(artifact: &pb::ArtifactRecord) -> &str {
+    artifact.descriptor.as_ref().map_or("", |descriptor| &descriptor.id)
 }
 
 /// A checkpoint's identity as a message.
@@ -145,7 +172,7 @@ fn load_checkpoint(
     const NAME: &str = "CheckpointRef";
     Ok(CheckpointFacts {
         id: load_id(NAME, "id", CheckpointId::parse(&stored.id))?,
-        version: stored.version,
+        version: load_counter(NAME, "version", stored.version)?,
         fixed_at: load_time(NAME, "fixed_at", stored.fixed_at.as_ref())?,
         digest: load_digest(NAME, "digest", &stored.digest)?,
         not_done_units,
@@ -185,9 +212,9 @@ fn load_past(stored: &pb::PastOwner) -> Result<PastOwner, StoredError> {
     const NAME: &str = "PastOwner";
     Ok(PastOwner {
         party: load_party(NAME, &stored.principal, &stored.account)?,
-        until_epoch: Epoch::new(stored.until_epoch),
-        until_revision: Revision::new(stored.until_revision),
-        until_sequence: stored.until_sequence,
+        until_epoch: Epoch::new(load_counter(NAME, "until_epoch", stored.until_epoch)?),
+        until_revision: Revision::new(load_counter(NAME, "until_revision", stored.until_revision)?),
+        until_sequence: load_counter(NAME, "until_sequence", stored.until_sequence)?,
         handoff: match stored.handoff_id.as_str() {
             "" => None,
             text => Some(load_id(NAME, "handoff_id", HandoffId::parse(text))?),
@@ -294,7 +321,7 @@ pub fn load_artifact(stored: &pb::ArtifactRecord) -> Result<Artifact, StoredErro
         digested: d.digested.clone(),
         put_by: load_party(NAME, &stored.put_by, &stored.put_by_account)?,
         put_at: load_time(NAME, "put_at", stored.put_at.as_ref())?,
-        put_sequence: stored.put_sequence,
+        put_sequence: load_counter(NAME, "put_sequence", stored.put_sequence)?,
         state: artifact_state_from_pb(stored.state)
             .map_err(|e| StoredError::bad(NAME, "state", &e))?,
         run: match stored.run_id.as_str() {

@@ -5,6 +5,9 @@
 use crate::core::time::{Span, Timestamp};
 
 const MICROS: i64 = 1_000_000;
+const NANOS: i32 = 1_000_000_000;
+/// Largest duration that ProtoJSON can print, in seconds.
+const DURATION_SECONDS_MAX: i64 = 315_576_000_000;
 
 /// A time or duration that the core cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +18,9 @@ pub enum TimeError {
     /// Finer than a microsecond.
     #[error("is finer than a microsecond; send whole microseconds")]
     TooFine,
+    /// A duration that is not normalised, or longer than the canonical form can print.
+    #[error("is no duration of at most 315576000000 seconds; send nanos below one second")]
+    DurationRange,
     /// A duration below zero.
     #[error("is negative; send a duration of zero or more")]
     Negative,
@@ -25,7 +31,7 @@ pub enum TimeError {
 /// # Errors
 /// Out of range, or finer than a microsecond.
 pub fn parse_timestamp(time: &prost_types::Timestamp) -> Result<Timestamp, TimeError> {
-    if !(0..1_000_000_000).contains(&time.nanos) {
+    if !(0..NANOS).contains(&time.nanos) {
         return Err(TimeError::Range);
     }
     if time.nanos % 1000 != 0 {
@@ -54,6 +60,9 @@ pub fn parse_duration(duration: &prost_types::Duration) -> Result<Span, TimeErro
     if duration.seconds < 0 || duration.nanos < 0 {
         return Err(TimeError::Negative);
     }
+    if duration.nanos >= NANOS || duration.seconds > DURATION_SECONDS_MAX {
+        return Err(TimeError::DurationRange);
+    }
     if duration.nanos % 1000 != 0 {
         return Err(TimeError::TooFine);
     }
@@ -62,7 +71,7 @@ pub fn parse_duration(duration: &prost_types::Duration) -> Result<Span, TimeErro
         .checked_mul(MICROS)
         .and_then(|micros| micros.checked_add(i64::from(duration.nanos / 1000)))
         .map(Span::from_micros)
-        .ok_or(TimeError::Range)
+        .ok_or(TimeError::DurationRange)
 }
 
 /// The message.
