@@ -27,6 +27,11 @@ impl<K: Eq + Hash + Clone, V> Cache<K, V> {
         self.young.get_mut(key)
     }
 
+    /// Takes the value out; whoever takes it puts it back.
+    pub(super) fn take(&mut self, key: &K) -> Option<V> {
+        self.young.remove(key).or_else(|| self.old.remove(key))
+    }
+
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= self.half {
             self.old = std::mem::take(&mut self.young);

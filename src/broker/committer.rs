@@ -205,13 +205,14 @@ impl Committer {
         self.commit(group, leases, answers)
     }
 
-    /// Lends the group the task from memory, so that it need not be read.
+    /// Lends the group the task from memory, so that it need not be read. It comes back after the
+    /// commit; after a fault nothing is read from memory any more.
     fn lend(&mut self, group: &mut Group<'_>, task: &TaskId) {
         if group.tasks.contains_key(task) {
             return;
         }
-        if let Some(loaded) = self.tasks.get(task) {
-            group.tasks.insert(task.clone(), loaded.clone());
+        if let Some(loaded) = self.tasks.take(task) {
+            group.tasks.insert(task.clone(), loaded);
         }
     }
 
@@ -240,6 +241,9 @@ impl Committer {
     ) -> Result<(), String> {
         let (batch, touched) = group.batch();
         if batch.put.is_empty() && batch.delete.is_empty() {
+            for (id, loaded) in group.tasks {
+                self.tasks.insert(id, loaded);
+            }
             send(leases.drain(..).chain(answers));
             return Ok(());
         }

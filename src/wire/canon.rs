@@ -14,6 +14,8 @@
 
 mod error;
 
+mod fast;
+
 use std::sync::LazyLock;
 
 use base64::Engine as _;
@@ -47,6 +49,14 @@ pub fn canonical_json_without<M: Message + Name>(
     message: &M,
     without: &[&str],
 ) -> Result<Vec<u8>, CanonError> {
+    match fast::canonical(&M::full_name(), &message.encode_to_vec(), without) {
+        Some(bytes) => Ok(bytes),
+        None => general(message, without),
+    }
+}
+
+/// The general walk: every message, and every error.
+fn general<M: Message + Name>(message: &M, without: &[&str]) -> Result<Vec<u8>, CanonError> {
     let name = M::full_name();
     let descriptor = descriptor(&name).ok_or(CanonError::UnknownMessage(name))?;
     let message = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())?;
