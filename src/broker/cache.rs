@@ -8,18 +8,18 @@ use std::hash::Hash;
 
 /// The cache. Entries that are used move to the young half; when that is full, the old half goes.
 #[derive(Debug)]
-pub(super) struct Cache<K, V> {
+pub(crate) struct Cache<K, V> {
     half: usize,
     young: HashMap<K, V>,
     old: HashMap<K, V>,
 }
 
 impl<K: Eq + Hash + Clone, V> Cache<K, V> {
-    pub(super) fn new(half: usize) -> Self {
+    pub(crate) fn new(half: usize) -> Self {
         Self { half, young: HashMap::new(), old: HashMap::new() }
     }
 
-    pub(super) fn get(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
         if !self.young.contains_key(key) {
             let value = self.old.remove(key)?;
             self.insert(key.clone(), value);
@@ -28,11 +28,11 @@ impl<K: Eq + Hash + Clone, V> Cache<K, V> {
     }
 
     /// Takes the value out; whoever takes it puts it back.
-    pub(super) fn take(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn take(&mut self, key: &K) -> Option<V> {
         self.young.remove(key).or_else(|| self.old.remove(key))
     }
 
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= self.half {
             self.old = std::mem::take(&mut self.young);
         }

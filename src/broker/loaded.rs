@@ -12,7 +12,7 @@ use crate::core::id::{Namespace, TaskId};
 use crate::core::task::Task;
 use crate::store::{AnyStore, Direction, Expect, Key, Position, Store as _, key};
 use crate::wire::record::{
-    Remembered, StoredTask, decode_segment, decode_task, encode_segment, encode_task,
+    Remembered, TaskParts, decode_segment, decode_task, encode_segment, encode_task,
 };
 
 use super::{Error, Request};
@@ -119,14 +119,14 @@ impl Loaded {
         for (slot, segment) in self.full.drain(..) {
             puts.insert(key::dedup(&self.task.id, slot), encode_segment(&segment));
         }
-        let stored = StoredTask {
-            namespace: self.namespace.clone(),
-            task: self.task.clone(),
-            recent: self.recent.clone(),
+        let parts = TaskParts {
+            namespace: &self.namespace,
+            task: &self.task,
+            recent: &self.recent,
             segments: self.segments,
-            offer_key: self.offer_key.clone(),
+            offer_key: &self.offer_key,
         };
-        puts.insert(key::task(&self.namespace, &self.task.id), encode_task(&stored));
+        puts.insert(key::task(&self.namespace, &self.task.id), encode_task(&parts));
     }
 
     /// What must still be true of the stored value when this one is written.

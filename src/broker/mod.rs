@@ -7,7 +7,7 @@
 //! [`Broker`].
 
 mod agents;
-mod cache;
+pub(crate) mod cache;
 pub mod clock;
 mod committer;
 mod directory;

@@ -283,14 +283,8 @@ impl Desk {
         seen: &Seen,
         handoff: &Handoff,
     ) -> Result<crate::core::receipt::Elements, Error> {
-        let packet = self
-            .document::<pb::HandoffPacket>(&seen.task.id, &handoff.packet, "HandoffPacket")
-            .await?;
-        let mut violations = Violations::default();
-        let facts = packet::parse(&packet, &mut violations);
-        let facts = facts
-            .ok_or_else(|| Error::Damaged(format!("packet {} cannot be read", handoff.packet)))?;
-        Ok(packet::elements(&seen.task, facts))
+        let packet = self.packet(&seen.task.id, &handoff.packet).await?;
+        Ok(packet::elements(&seen.task, packet.facts.clone()))
     }
 
     async fn received_receipt(

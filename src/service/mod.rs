@@ -9,6 +9,7 @@ pub mod agent;
 pub mod auth;
 mod control;
 pub mod handoff;
+mod known;
 mod offer;
 mod show;
 pub mod status;
@@ -30,7 +31,7 @@ use crate::core::party::{Sight, no_such_handoff, no_such_task, sight};
 use crate::core::refusal::Refusal;
 use crate::core::task::Task;
 use crate::core::{Caller, Command, Outcome};
-use crate::proto::baton::{store::v1 as store, v1 as pb};
+use crate::proto::baton::v1 as pb;
 use crate::wire::canon;
 use crate::wire::document::Sealed;
 use crate::wire::record::decode;
@@ -42,6 +43,7 @@ pub struct Desk {
     broker: Broker,
     streams: Arc<tokio::sync::Semaphore>,
     stop: CancellationToken,
+    known: Arc<known::Known>,
 }
 
 /// A task that the caller may see, and how much of it.
@@ -55,7 +57,8 @@ impl Desk {
     /// A desk in front of `broker`, with at most `streams` open streams, which end at `stop`.
     #[must_use]
     pub fn new(broker: Broker, streams: usize, stop: CancellationToken) -> Self {
-        Self { broker, streams: Arc::new(tokio::sync::Semaphore::new(streams)), stop }
+        let streams = Arc::new(tokio::sync::Semaphore::new(streams));
+        Self { broker, streams, stop, known: Arc::new(known::Known::new()) }
     }
 
     /// The authenticated caller. Without authentication, its capabilities are those that it
@@ -142,11 +145,6 @@ impl Desk {
             Error::Damaged(format!("document {digest} of task {task} is missing"))
         })?;
         decode::<M>(name, &bytes).map_err(|e| Error::Damaged(e.to_string()))
-    }
-
-    /// The stored contract of a task.
-    async fn contract(&self, task: &Task) -> Result<store::StoredContract, Error> {
-        self.document(&task.id, &task.contract_document, "StoredContract").await
     }
 }
 

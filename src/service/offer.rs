@@ -4,10 +4,12 @@
 //! Invariant: what needs no state is done here, off the committer; the committer only judges
 //! whether the packet binds what the task holds.
 
+use std::sync::Arc;
+
 use crate::broker::Error;
 use crate::core::Caller;
 use crate::core::contract::check_offer;
-use crate::core::digest::{Digest, Epoch, Revision};
+use crate::core::digest::{Epoch, Revision};
 use crate::core::handoff::Receiver;
 use crate::core::id::{HandoffId, TaskId};
 use crate::core::offer::Terms;
@@ -21,8 +23,9 @@ use crate::wire::document::{Sealed, seal};
 use crate::wire::packet::{self, Filling, PacketFacts};
 use crate::wire::violations::Violations;
 use crate::wire::work::contract_refusal;
-use crate::wire::{canon, time};
+use crate::wire::time;
 
+use super::known::Packet;
 use super::{Desk, Seen};
 
 /// Registered agents that are looked through for a capability, where there is no principals file.
@@ -85,10 +88,8 @@ impl Desk {
     ) -> Result<Prepared, Error> {
         let task = &*seen.task;
         let stored = self.contract(task).await?;
-        let contract = stored.contract.unwrap_or_default();
-        let document = crate::core::contract::contract_document(&contract);
         let checkpoint = self.named_checkpoint(task, &facts).await?;
-        let differing = packet::differing_copies(given, &document, checkpoint.as_ref());
+        let differing = packet::differing_copies(given, &stored.document, checkpoint.as_deref());
         if !differing.is_empty() {
             return Err(Refusal::new(
                 Reason::ReferenceCopyMismatch,
@@ -98,7 +99,6 @@ impl Desk {
             .with_violations(differing)
             .into());
         }
-        let canonical = canon::canonical_json(&document).map_err(internal)?;
         let mut whole = given.clone();
         let handoff = fresh_handoff()?;
         packet::fill(
@@ -108,17 +108,16 @@ impl Desk {
                 task,
                 epoch: on.epoch,
                 revision: on.revision,
-                contract: &document,
-                contract_canonical: &canonical,
+                contract: &stored.document,
+                contract_canonical: &stored.canonical,
             },
         );
-        let shape = stored.shape.unwrap_or_default();
-        let findings = check_offer(&contract, &whole, &shape, on.unknown_allowed);
+        let findings = check_offer(&stored.contract, &whole, &stored.shape, on.unknown_allowed);
         if !findings.is_empty() {
             return Err(contract_refusal(&findings).into());
         }
         let withheld = Withheld::new(facts.withheld());
-        let terms_leak = withheld.is_in(&String::from_utf8_lossy(&canonical));
+        let terms_leak = withheld.is_in_bytes(&stored.canonical);
         let sealed = seal(&whole).map_err(|e| invalid("packet", &e))?;
         let eligible = self.eligible(&seen.caller, task, &facts.receiver).await?;
         let restores = self.restored(task, &facts).await?;
@@ -127,16 +126,18 @@ impl Desk {
             receiver: facts.receiver.clone(),
             eligible,
             packet: sealed.digest,
-            contract: Digest::of(&canonical),
+            contract: task.contract_digest,
             checkpoint: facts.checkpoint.as_ref().map(|(_, digest)| *digest),
             hashable: facts.hashable(),
-            scope: facts.scope,
+            scope: facts.scope.clone(),
             terms_leak,
             ttl: options.ttl,
             blind: options.blind,
             echo_allowed: options.echo_allowed,
             restores,
         };
+        let known = Packet { message: whole, facts };
+        self.known.keep_packet(&task.id, sealed.digest, known);
         Ok(Prepared { terms, document: sealed })
     }
 
@@ -146,13 +147,9 @@ impl Desk {
         &self,
         task: &Task,
         facts: &PacketFacts,
-    ) -> Result<Option<pb::Checkpoint>, Error> {
+    ) -> Result<Option<Arc<pb::Checkpoint>>, Error> {
         let Some((id, digest)) = &facts.checkpoint else { return Ok(None) };
-        let found = self.broker.reader().document(&task.id, digest).await?;
-        let found = found.and_then(|bytes| {
-            crate::wire::record::decode::<pb::Checkpoint>("Checkpoint", &bytes).ok()
-        });
-        match found {
+        match self.checkpoint_of(&task.id, digest).await? {
             Some(checkpoint) if checkpoint.id == id.as_str() => Ok(Some(checkpoint)),
             _ => Err(Refusal::new(
                 Reason::CheckpointRequired,

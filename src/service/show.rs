@@ -12,9 +12,7 @@ use crate::proto::baton::v1 as pb;
 use crate::wire::blind::{self, Withheld};
 use crate::wire::document::read_note;
 use crate::wire::handoff::{render_handoff, summary};
-use crate::wire::packet;
 use crate::wire::task::render_task;
-use crate::wire::violations::Violations;
 
 use super::{Desk, Seen};
 
@@ -79,20 +77,15 @@ impl Desk {
         seen: &Seen,
         handoff: &Handoff,
     ) -> Result<pb::HandoffPacket, Error> {
-        let packet = self
-            .document::<pb::HandoffPacket>(&seen.task.id, &handoff.packet, "HandoffPacket")
-            .await?;
+        let packet = self.packet(&seen.task.id, &handoff.packet).await?;
         let open = handoff.status == HandoffStatus::Pending;
         let whole = seen.sight == Sight::Full && !handoff.may_receive(&seen.caller);
         let received = handoff.status == HandoffStatus::Received;
         if !handoff.blind || whole || received || !open && seen.sight == Sight::Full {
-            return Ok(packet);
+            return Ok(packet.message.clone());
         }
-        let mut violations = Violations::default();
-        let facts = packet::parse(&packet, &mut violations)
-            .ok_or_else(|| Error::Damaged(format!("packet {} cannot be read", handoff.packet)))?;
-        let withheld = Withheld::new(facts.withheld());
-        blind::view(&packet, &withheld).map_err(|e| Error::Internal(e.to_string()))
+        let withheld = Withheld::new(packet.facts.withheld());
+        blind::view(&packet.message, &withheld).map_err(|e| Error::Internal(e.to_string()))
     }
 
     /// What a possible receiver sees of an offer.

@@ -233,22 +233,21 @@ impl Desk {
             .into());
         }
         let task = &seen.task;
-        let contract = self.contract(task).await?.contract.unwrap_or_default();
-        let document = crate::core::contract::contract_document(&contract);
+        let stored = self.contract(task).await?;
         let checkpoint = match &task.checkpoint {
             Some(c) => Some(self.document(&task.id, &c.digest, "Checkpoint").await?),
             None => None,
         };
         let received_packet = match &task.handoff {
             Some(h) if h.received.as_ref().is_some_and(|r| r.receiver == task.owner.principal) => {
-                Some(self.document(&task.id, &h.packet, "HandoffPacket").await?)
+                Some(self.packet(&task.id, &h.packet).await?.message.clone())
             }
             _ => None,
         };
         Ok(pb::GetResumeSetResponse {
             task: Some(self.show_task(&seen).await?),
-            contract: Some(contract),
-            contract_document: Some(document),
+            contract: Some(stored.contract.clone()),
+            contract_document: Some(stored.document.clone()),
             checkpoint,
             received_packet,
             status_report: self.shown_report(&seen).await?,

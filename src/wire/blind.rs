@@ -89,7 +89,7 @@ pub fn view(
             descriptor.digest = None;
         }
     }
-    mask_message(&shown, withheld)
+    mask_message(shown, withheld)
 }
 
 /// A message with every occurrence of a withheld digest masked, whatever field it is in.
@@ -97,20 +97,20 @@ pub fn view(
 /// # Errors
 /// The message cannot be read by its descriptor.
 pub fn mask_message<M: prost::Message + prost::Name + Default>(
-    message: &M,
+    message: M,
     withheld: &Withheld,
 ) -> Result<M, CanonError> {
     let bytes = message.encode_to_vec();
     if !withheld.is_in_bytes(&bytes) {
         // The usual case: nothing else names them, so nothing has to be taken apart.
-        return M::decode(bytes.as_slice()).map_err(CanonError::from);
+        return Ok(message);
     }
     let name = M::full_name();
     let descriptor =
         canon::descriptor(&name).ok_or_else(|| CanonError::UnknownMessage(name.clone()))?;
     let mut dynamic = DynamicMessage::decode(descriptor, bytes.as_slice())?;
     if !mask_dynamic(&mut dynamic, withheld) {
-        return M::decode(bytes.as_slice()).map_err(CanonError::from);
+        return Ok(message);
     }
     M::decode(prost::Message::encode_to_vec(&dynamic).as_slice()).map_err(CanonError::from)
 }

@@ -45,15 +45,30 @@ pub struct StoredTask {
     pub offer_key: Vec<u8>,
 }
 
+/// A task with what is kept beside it, borrowed for encoding.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskParts<'a> {
+    /// The namespace that it lives in.
+    pub namespace: &'a Namespace,
+    /// The task.
+    pub task: &'a Task,
+    /// The newest remembered answers.
+    pub recent: &'a [Remembered],
+    /// How many segments were written.
+    pub segments: u64,
+    /// Where its open offer stands in the index.
+    pub offer_key: &'a [u8],
+}
+
 /// The stored form of a task.
 #[must_use]
-pub fn encode_task(stored: &StoredTask) -> Vec<u8> {
+pub fn encode_task(parts: &TaskParts<'_>) -> Vec<u8> {
     store::TaskRecord {
-        task: Some(render_task(&stored.task)),
-        recent: stored.recent.iter().map(render_remembered).collect(),
-        segments: stored.segments,
-        namespace: stored.namespace.to_string(),
-        offer_key: stored.offer_key.clone(),
+        task: Some(render_task(parts.task)),
+        recent: parts.recent.iter().map(render_remembered).collect(),
+        segments: parts.segments,
+        namespace: parts.namespace.to_string(),
+        offer_key: parts.offer_key.to_vec(),
     }
     .encode_to_vec()
 }
