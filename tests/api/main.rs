@@ -3,5 +3,7 @@
 // A test stops at the first surprise.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod packets;
 mod receipts;
+mod steps;
 mod world;
