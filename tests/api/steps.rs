@@ -203,6 +203,13 @@ impl World {
         state.into_inner().handoff.expect("a handoff")
     }
 
+    /// The open offers that an agent can receive.
+    pub(crate) async fn offers_to(&self, agent: &str) -> Vec<pb::HandoffSummary> {
+        let request = pb::ListHandoffsRequest::default();
+        let page = self.handoffs().list_handoffs(by(agent, request)).await.expect("lists");
+        page.into_inner().handoffs
+    }
+
     /// All events of a task until now.
     pub(crate) async fn events(&self, task_id: &str) -> Vec<pb::Event> {
         let last = self.see_all(task_id).await.last_sequence;

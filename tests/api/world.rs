@@ -200,6 +200,13 @@ pub(crate) fn facts(status: &Status) -> BTreeMap<String, String> {
         .unwrap_or_default()
 }
 
+/// The fields that a refusal finds fault with, in its order.
+pub(crate) fn fields(status: &Status) -> Vec<String> {
+    use tonic_types::StatusExt as _;
+    let found = status.get_details_bad_request().map(|bad| bad.field_violations);
+    found.unwrap_or_default().into_iter().map(|v| v.field).collect()
+}
+
 /// Asserts a refusal and gives it back.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Status>, wanted: &str) -> Status {
@@ -274,7 +281,14 @@ impl World {
 
     /// Puts the example's artifact.
     pub(crate) async fn put_artifact(&self, held: &mut Held) {
-        let descriptor = example_artifact();
+        self.put_this_artifact(held, example_artifact()).await.expect("puts");
+    }
+
+    pub(crate) async fn put_this_artifact(
+        &self,
+        held: &mut Held,
+        descriptor: pb::ArtifactDescriptor,
+    ) -> Result<(), Status> {
         let request = pb::PutArtifactRequest {
             request_id: fresh(),
             task_id: held.task_id.clone(),
@@ -282,8 +296,9 @@ impl World {
             descriptor: Some(descriptor),
             ..Default::default()
         };
-        let put = self.tasks().put_artifact(by(&held.owner, request)).await.expect("puts");
+        let put = self.tasks().put_artifact(by(&held.owner, request)).await?;
         held.moved(put.into_inner().outcome);
+        Ok(())
     }
 
     /// Puts the example's checkpoint.
