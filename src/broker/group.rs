@@ -175,14 +175,15 @@ impl<'a> Group<'a> {
         documents: Vec<Document>,
     ) -> Result<Outcome, Error> {
         let caller = &request.caller;
-        if sight(&loaded.task, caller) == Sight::None {
+        let ended = self.other_handoff(&loaded.task, command)?;
+        let asked = ended.as_ref().is_some_and(|h| h.was_offered_to(caller));
+        if sight(&loaded.task, caller) == Sight::None && !asked {
             return Err(no_such_task(&loaded.task.id).into());
         }
         let remembered_as = dedup_key(request, command.rpc());
         if let Some(entry) = loaded.remembered(&remembered_as) {
             return replay(entry, request);
         }
-        let ended = self.other_handoff(&loaded.task, command)?;
         let view = View { task: &loaded.task, ended: ended.as_ref() };
         let judged = decide(&view, command, &self.context(caller));
         let by = &caller.party.principal;

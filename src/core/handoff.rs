@@ -191,6 +191,13 @@ impl Handoff {
         }
     }
 
+    /// True if this handoff is or was offered to `caller`, also after it refused or after the end.
+    /// Who was asked is told how it ended; it may answer only while [`Self::may_receive`] says so.
+    #[must_use]
+    pub fn was_offered_to(&self, caller: &super::Caller) -> bool {
+        self.may_receive(caller) || self.refused_by.contains(&caller.party.principal)
+    }
+
     /// The end of the present lease. A lease that was given before the broker started is good for
     /// one full interval after the start, since nobody could renew it meanwhile.
     #[must_use]

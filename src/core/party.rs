@@ -5,6 +5,7 @@
 //! that does not exist. Source: design section 7.
 
 use super::Caller;
+use super::axis::HandoffStatus;
 use super::id::{HandoffId, TaskId};
 use super::refusal::{Reason, Refusal};
 use super::task::Task;
@@ -19,7 +20,7 @@ pub enum Sight {
         /// That event.
         until_sequence: u64,
     },
-    /// Only the offer: it may receive the task.
+    /// Only the offer: it may receive the task, or was asked to.
     Receiver,
     /// Nothing; the task does not exist for it.
     None,
@@ -47,7 +48,12 @@ pub fn sight(task: &Task, caller: &Caller) -> Sight {
     if let Some(past) = task.past_owner(principal) {
         return Sight::PastOwner { until_sequence: past.until_sequence };
     }
-    if receiver { Sight::Receiver } else { Sight::None }
+    // Who was asked learns how the offer ended, or it would take a stale packet for a wrong id.
+    let asked = task
+        .handoff
+        .as_ref()
+        .is_some_and(|h| h.status != HandoffStatus::Received && h.was_offered_to(caller));
+    if asked { Sight::Receiver } else { Sight::None }
 }
 
 /// The answer to whoever may not see a task, and for a task that is not there: the same, byte for

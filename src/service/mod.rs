@@ -97,25 +97,26 @@ impl Desk {
     ) -> Result<(Seen, Handoff), Error> {
         let hidden = || Error::from(no_such_handoff(id));
         let task = self.broker.reader().task_of(id).await?.ok_or_else(hidden)?;
-        let seen = self.seen(caller, &task).await.map_err(|error| match error {
-            Error::Refused(_) => hidden(),
-            other => other,
-        })?;
-        let latest = seen.task.handoff.as_ref().filter(|h| h.id == *id).cloned();
+        let found = self.broker.reader().task(&caller.namespace, &task).await?;
+        let task = found.ok_or_else(hidden)?;
+        let latest = task.handoff.as_ref().filter(|h| h.id == *id).cloned();
         let handoff = match latest {
             Some(handoff) => handoff,
             None => self.broker.reader().handoff(id).await?.ok_or_else(hidden)?.1,
         };
-        let shown = match seen.sight {
-            Sight::Full => true,
-            Sight::Receiver => handoff.may_receive(caller),
+        let asked = handoff.was_offered_to(caller);
+        let (sight, shown) = match sight(&task, caller) {
+            Sight::Full => (Sight::Full, true),
             Sight::PastOwner { until_sequence } => {
                 let own = handoff.from.principal == caller.party.principal;
                 let before = handoff.received.as_ref().map(|r| r.sequence);
-                own || before.is_some_and(|at| at <= until_sequence) || handoff.may_receive(caller)
+                let shown = own || before.is_some_and(|at| at <= until_sequence) || asked;
+                (Sight::PastOwner { until_sequence }, shown)
             }
-            Sight::None => false,
+            // Of an earlier offer, too, who was asked learns how it ended.
+            Sight::Receiver | Sight::None => (Sight::Receiver, asked),
         };
+        let seen = Seen { caller: caller.clone(), task, sight };
         if shown { Ok((seen, handoff)) } else { Err(hidden()) }
     }
 

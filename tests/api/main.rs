@@ -3,5 +3,9 @@
 // A test stops at the first surprise.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod offers;
+mod packets;
 mod receipts;
+mod scopes;
+mod steps;
 mod world;

@@ -1,31 +1,58 @@
 //! A real server on a real port with real clients, and the few steps that most tests begin with.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton::broker::{Broker, Clock, Directory, ManualClock, Setup};
 use baton::core::contract::example;
-use baton::core::digest::Digest;
 use baton::core::time::Timestamp;
 use baton::proto::baton::v1 as pb;
+use baton::principals::{Entry, Principals, append_principal, new_token};
 use baton::server;
+use baton::service::auth::Authenticator;
 use baton::store::AnyStore;
+use crate::packets::{example_artifact, offer_request, packet_scope};
 use pb::agent_service_client::AgentServiceClient;
 use pb::handoff_service_client::HandoffServiceClient;
 use pb::task_service_client::TaskServiceClient;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 /// 2026-09-05T04:00:00Z: after the example's own times and before its scope expires.
 pub(crate) const NOW_MICROS: i64 = 1_788_580_800_000_000;
 
+/// The way to the server.
+pub(crate) type Link = InterceptedService<Channel, Credentials>;
+
+/// With authentication, sends the token of whoever a request names, in place of the name.
+#[derive(Clone)]
+pub(crate) struct Credentials(Arc<BTreeMap<String, String>>);
+
+impl Interceptor for Credentials {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if self.0.is_empty() {
+            return Ok(request);
+        }
+        let metadata = request.metadata_mut();
+        metadata.remove("baton-role");
+        let name = metadata.remove("baton-principal").expect("a principal");
+        let token = self.0.get(name.to_str().expect("a name")).expect("a known principal");
+        metadata.insert("authorization", format!("Bearer {token}").parse().expect("a token"));
+        Ok(request)
+    }
+}
+
 /// A broker in this process, on a port of its own, with a clock that stands still.
 pub(crate) struct World {
     pub(crate) clock: ManualClock,
     pub(crate) address: String,
     channel: Channel,
+    credentials: Credentials,
     stop: Option<oneshot::Sender<()>>,
     server: tokio::task::JoinHandle<Result<(), server::Error>>,
 }
@@ -36,17 +63,53 @@ impl World {
     }
 
     pub(crate) async fn over(store: AnyStore, change: impl FnOnce(&mut Setup)) -> Self {
+        Self::start(store, change, None).await
+    }
+
+    /// With authentication: each principal with its account, and what it may declare.
+    pub(crate) async fn with_accounts(known: &[(&str, &str, &[&str])]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("principals.toml");
+        let mut tokens = BTreeMap::new();
+        for (id, account, capabilities) in known {
+            let (token, token_sha256) = new_token().expect("a token");
+            tokens.insert((*id).to_owned(), token);
+            let operator = id.contains("operator");
+            let entry = Entry {
+                id: (*id).to_owned(),
+                account: Some((*account).to_owned()),
+                roles: operator.then(|| "operator".to_owned()).into_iter().collect(),
+                capabilities: capabilities.iter().map(|c| (*c).to_owned()).collect(),
+                token_sha256,
+                ..Entry::default()
+            };
+            append_principal(&path, entry).expect("a principal");
+        }
+        let principals = Arc::new(Principals::load(&path).expect("principals"));
+        let store = AnyStore::Memory(baton::store::MemoryStore::new());
+        Self::start(store, |_| {}, Some((principals, tokens))).await
+    }
+
+    async fn start(
+        store: AnyStore,
+        change: impl FnOnce(&mut Setup),
+        known: Option<(Arc<Principals>, BTreeMap<String, String>)>,
+    ) -> Self {
+        let (directory, authenticator, tokens) = match known {
+            None => (Directory::open(), Authenticator::Open, BTreeMap::new()),
+            Some((p, tokens)) => (p.directory(), Authenticator::Tokens(p), tokens),
+        };
         let clock = ManualClock::new(Timestamp::from_micros(NOW_MICROS).expect("a time"));
         let mut setup = Setup::new(Clock::Manual(clock.clone()));
         setup.test_mode = true;
         change(&mut setup);
-        let broker = Broker::start(store, setup, Directory::open()).expect("the broker starts");
+        let broker = Broker::start(store, setup, directory).expect("the broker starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = oneshot::channel();
         let server = tokio::spawn(server::run(
             broker,
-            baton::service::auth::Authenticator::Open,
+            authenticator,
             listener,
             server::Options { drain: Duration::from_secs(2), ..server::Options::default() },
             async {
@@ -58,7 +121,8 @@ impl World {
             .connect()
             .await
             .expect("the server answers");
-        Self { clock, address, channel, stop: Some(stop), server }
+        let credentials = Credentials(Arc::new(tokens));
+        Self { clock, address, channel, credentials, stop: Some(stop), server }
     }
 
     /// Ends the server and gives what it ended with.
@@ -68,16 +132,16 @@ impl World {
         self.server.await.expect("the server task")
     }
 
-    pub(crate) fn tasks(&self) -> TaskServiceClient<Channel> {
-        TaskServiceClient::new(self.channel.clone())
+    pub(crate) fn tasks(&self) -> TaskServiceClient<Link> {
+        TaskServiceClient::with_interceptor(self.channel.clone(), self.credentials.clone())
     }
 
-    pub(crate) fn handoffs(&self) -> HandoffServiceClient<Channel> {
-        HandoffServiceClient::new(self.channel.clone())
+    pub(crate) fn handoffs(&self) -> HandoffServiceClient<Link> {
+        HandoffServiceClient::with_interceptor(self.channel.clone(), self.credentials.clone())
     }
 
-    pub(crate) fn agents(&self) -> AgentServiceClient<Channel> {
-        AgentServiceClient::new(self.channel.clone())
+    pub(crate) fn agents(&self) -> AgentServiceClient<Link> {
+        AgentServiceClient::with_interceptor(self.channel.clone(), self.credentials.clone())
     }
 
     /// Registers agents, so that they can be offered tasks.
@@ -134,6 +198,13 @@ pub(crate) fn facts(status: &Status) -> BTreeMap<String, String> {
         .get_details_error_info()
         .map(|info| info.metadata.into_iter().collect())
         .unwrap_or_default()
+}
+
+/// The fields that a refusal finds fault with, in its order.
+pub(crate) fn fields(status: &Status) -> Vec<String> {
+    use tonic_types::StatusExt as _;
+    let found = status.get_details_bad_request().map(|bad| bad.field_violations);
+    found.unwrap_or_default().into_iter().map(|v| v.field).collect()
 }
 
 /// Asserts a refusal and gives it back.
@@ -210,7 +281,14 @@ impl World {
 
     /// Puts the example's artifact.
     pub(crate) async fn put_artifact(&self, held: &mut Held) {
-        let descriptor = example_artifact();
+        self.put_this_artifact(held, example_artifact()).await.expect("puts");
+    }
+
+    pub(crate) async fn put_this_artifact(
+        &self,
+        held: &mut Held,
+        descriptor: pb::ArtifactDescriptor,
+    ) -> Result<(), Status> {
         let request = pb::PutArtifactRequest {
             request_id: fresh(),
             task_id: held.task_id.clone(),
@@ -218,26 +296,33 @@ impl World {
             descriptor: Some(descriptor),
             ..Default::default()
         };
-        let put = self.tasks().put_artifact(by(&held.owner, request)).await.expect("puts");
+        let put = self.tasks().put_artifact(by(&held.owner, request)).await?;
         held.moved(put.into_inner().outcome);
+        Ok(())
     }
 
     /// Puts the example's checkpoint.
     pub(crate) async fn put_checkpoint(&self, held: &mut Held) {
-        let mut checkpoint = example::checkpoint();
-        checkpoint.id = format!("cp-{}", held.revision);
-        checkpoint.task_id = String::new();
-        checkpoint.contract_version = String::new();
+        self.put_this_checkpoint(held, example::checkpoint()).await.expect("puts");
+    }
+
+    /// Puts a checkpoint under an id of its own.
+    pub(crate) async fn put_this_checkpoint(
+        &self,
+        held: &mut Held,
+        checkpoint: pb::Checkpoint,
+    ) -> Result<(), Status> {
+        let id = format!("cp-{}", held.revision);
         let request = pb::PutCheckpointRequest {
             request_id: fresh(),
             task_id: held.task_id.clone(),
             guard: held.guard(),
-            checkpoint: Some(checkpoint),
+            checkpoint: Some(pb::Checkpoint { id, ..checkpoint }),
         };
-        let put = self.tasks().put_checkpoint(by(&held.owner, request)).await.expect("puts");
-        let put = put.into_inner();
+        let put = self.tasks().put_checkpoint(by(&held.owner, request)).await?.into_inner();
         held.checkpoint = put.checkpoint;
         held.moved(put.outcome);
+        Ok(())
     }
 
     /// A task with artifact and checkpoint, ready to be offered.
@@ -304,98 +389,4 @@ impl World {
         let state = self.handoffs().get_handoff(by(principal, request)).await?;
         Ok(state.into_inner().handoff.expect("a handoff"))
     }
-}
-
-/// The scope of the example's packet, for `principal`.
-pub(crate) fn packet_scope(principal: &str) -> pb::AuthorizationScope {
-    let packet = example::packet("00000000-0000-7000-8000-000000000000");
-    pb::AuthorizationScope {
-        principal: principal.to_owned(),
-        ..packet.scope.expect("the example has a scope")
-    }
-}
-
-/// The example's artifact.
-pub(crate) fn example_artifact() -> pb::ArtifactDescriptor {
-    use pb::artifact_descriptor_list_field::State;
-    let field = example::checkpoint().artifact_descriptors.expect("artifacts");
-    match field.state {
-        Some(State::Value(list)) => list.items.into_iter().next().expect("an artifact"),
-        _ => panic!("the example has artifacts"),
-    }
-}
-
-/// An offer of the example's packet.
-pub(crate) fn offer_request(held: &Held, receiver: &str) -> pb::OfferHandoffRequest {
-    let mut packet = example::offered(&held.task_id);
-    packet.last_safe_checkpoint.clone_from(&held.checkpoint);
-    packet.next_owner.get_or_insert_default().id = receiver.to_owned();
-    packet.scope = Some(packet_scope(receiver));
-    pb::OfferHandoffRequest {
-        request_id: fresh(),
-        guard: held.guard(),
-        packet: Some(packet),
-        options: None,
-        supersedes: String::new(),
-    }
-}
-
-/// An honest receipt: what a receiver sends that has fetched and hashed everything itself.
-pub(crate) fn receipt_request(
-    agent: &str,
-    claimed: &pb::ClaimHandoffResponse,
-) -> pb::AcknowledgeHandoffRequest {
-    let packet = claimed.packet.clone().expect("a packet");
-    let outcome = claimed.outcome.clone().expect("an outcome");
-    let contract = packet.contract.as_ref().and_then(|c| c.contract_version.clone());
-    let version = match contract.and_then(|f| f.state) {
-        Some(pb::text_field::State::Value(version)) => version,
-        _ => panic!("a packet has a contract version"),
-    };
-    let receipt = pb::HandoffReceipt {
-        task_id: packet.task_id.clone(),
-        contract: Some(pb::ContractEcho {
-            version,
-            digest: Digest::of(&packet.contract_canonical).to_string(),
-        }),
-        source_snapshot: Some(sources_read(&packet)),
-        artifacts: Some(artifacts_read(&packet)),
-        scope: packet.scope.clone(),
-        observed_at: outcome.decided_at,
-        ..Default::default()
-    };
-    pb::AcknowledgeHandoffRequest {
-        request_id: fresh(),
-        handoff_id: packet.handoff_id,
-        packet_digest: claimed.packet_digest.clone(),
-        instance_id: format!("{agent}-1"),
-        receipt: Some(receipt),
-    }
-}
-
-/// Hashes the example's source.
-fn sources_read(packet: &pb::HandoffPacket) -> pb::SourceSnapshotEcho {
-    use pb::source_snapshot_field::State;
-    let Some(State::Value(snapshot)) = packet.source_snapshot.clone().and_then(|f| f.state) else {
-        return pb::SourceSnapshotEcho::default();
-    };
-    let entities = snapshot.entities.into_iter().map(|entity| pb::SourceEcho {
-        entity_id: entity.entity_id,
-        version: entity.version,
-        digest: Some(Digest::of(example::SOURCE).to_string()),
-    });
-    pb::SourceSnapshotEcho { entities: entities.collect() }
-}
-
-/// Hashes the example's artifact.
-fn artifacts_read(packet: &pb::HandoffPacket) -> pb::ArtifactSetEcho {
-    use pb::artifact_descriptor_list_field::State;
-    let field = packet.artifact_descriptors.clone().and_then(|f| f.state);
-    let Some(State::Value(list)) = field else { return pb::ArtifactSetEcho::default() };
-    let items = list.items.into_iter().map(|artifact| pb::ArtifactEcho {
-        id: artifact.id,
-        version: artifact.version,
-        digest: Digest::of(example::ARTIFACT).to_string(),
-    });
-    pb::ArtifactSetEcho { items: items.collect() }
 }
