@@ -46,7 +46,7 @@
 //! | epoch | rises by one with each change of owner or instance; fences older writers |
 //! | revision | rises by one with each change of a task's state; the subject of compare-and-swap |
 //! | contract | the terms of the work: 44 fields |
-//! | checkpoint | the frozen resume point: done, not done, unknown, blocked, artifacts, next action |
+//! | checkpoint | the frozen resume point: done, not done, unknown, blocked, artifacts, next step |
 //! | source snapshot | the authoritative inputs as (entity, version, digest) |
 //! | scope | the authority that travels; it never grows |
 //! | packet | a checkpoint with from, to, reason, scope and stop condition, offered |
@@ -63,7 +63,7 @@
 //! 1. Control moves only with a matched echo, and only `core::receipt::compare` makes one.
 //! 2. A task has at most one owner and at most one open handoff.
 //! 3. A write with an old epoch, an old revision or another instance changes nothing.
-//! 4. State, events and indexes are one batch; an answer comes after it is on disk (a lease may come
+//! 4. State, events and indexes are one batch; an answer comes after it is on disk (a lease comes
 //!    before: losing one makes an offer claimable again, nothing else).
 //! 5. A read never shows what a crash could take back.
 //! 6. The axes (runtime, acceptance, handoff, approval) are never merged into one status.
@@ -74,20 +74,21 @@
 //!
 //! - no clock, no randomness, no I/O and no `async` in `core`;
 //! - no second writer: nothing but the committer calls `Store::commit`, timers included;
-//! - no key of the store known outside of `store::key`, no status code outside of `service::status`;
+//! - no key of the store known outside of `store::key`, no status code outside `service::status`;
 //! - no decision that reads a message, a comment or a history;
 //! - no retry of an uncertain effect, no repair of damaged data, no default for a stored field;
 //! - no lock held across an `.await`, no queue without a bound;
 //! - no threshold of an organisation: no amount, no risk score, no retention period.
 //!
-//! What is promised to users, and what is not built yet, is in `README.md`; calls and reasons are in
-//! `docs/rpc.md`, receipts in `docs/receipt.md`, the store in `docs/store.md`.
+//! What is promised to users, and what is not built yet, is in `README.md`; calls and reasons are
+//! in `docs/rpc.md`, receipts in `docs/receipt.md`, the store in `docs/store.md`.
 
 pub mod bench;
 pub mod broker;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub(crate) mod console;
 pub mod core;
 pub mod demo;
 pub mod principals;

@@ -1,7 +1,7 @@
 //! The load: durable handoff cycles, each an offer, a claim and a receipt that moves control.
 //!
-//! A worker owns one task and moves it to and fro between two agents of different accounts, so that every
-//! offer is blind and every receipt is compared.
+//! A worker owns one task and moves it to and fro between two agents of different accounts, so that
+//! every offer is blind and every receipt is compared.
 
 use std::time::{Duration, Instant};
 

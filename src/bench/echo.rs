@@ -41,7 +41,7 @@ impl EchoService for Echo {
 pub(super) async fn serve() -> anyhow::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("no port")?;
     let address = format!("http://{}", listener.local_addr()?);
-    crate::cli::print(&serde_json::json!({ "address": address }).to_string())?;
+    crate::console::print(&serde_json::json!({ "address": address }).to_string())?;
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .add_service(EchoServiceServer::new(Echo))

@@ -1,8 +1,10 @@
-//! `baton bench`: how close a durable handoff comes to a bare call on the same machine in the same run.
+//! `baton bench`: how close a durable handoff comes to a bare call on the same machine in the same
+//! run.
 //!
-//! What lives here: the rounds and the table. What does not: the load (`cycle.rs`) and the yardsticks
-//! (`echo.rs`, `disk.rs`). Invariants: servers and load are separate processes; echo, sync and cycle
-//! alternate within each round, so that a noisy machine hits all three; data is on a real disk.
+//! What lives here: the rounds and the table. What does not: the load (`cycle.rs`) and the
+//! yardsticks (`echo.rs`, `disk.rs`). Invariants: servers and load are separate processes; echo,
+//! sync and cycle alternate within each round, so that a noisy machine hits all three; data is on a
+//! real disk.
 
 mod cycle;
 mod disk;
@@ -17,7 +19,7 @@ use anyhow::Context as _;
 use clap::Args;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::cli::{print, say};
+use crate::console::{print, say};
 use crate::principals::{Entry, append_principal, new_token};
 use crate::store;
 
@@ -27,8 +29,8 @@ use echo::Bytes;
 /// Connections of the load: with one, the transport is the limit.
 const CONNECTIONS: usize = 4;
 
-/// Measures the durable handoff cycle (offer, claim, receipt) against a bare gRPC echo with the same
-/// bytes and against bare fdatasync, in alternating rounds. `ratio` is cycles / (echoes / 3).
+/// Measures the durable handoff cycle (offer, claim, receipt) against a bare gRPC echo with the
+/// same bytes and against bare fdatasync, in alternating rounds. `ratio` is cycles / (echoes / 3).
 #[derive(Debug, Args)]
 pub struct Bench {
     /// Directory for the store of the run; removed afterwards. It must be on a disk.
@@ -38,7 +40,8 @@ pub struct Bench {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// Length of each measurement, in milliseconds.
-    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    #[arg(long, default_value_t = 1500)]
+    #[arg(value_parser = clap::value_parser!(u64).range(100..=60_000))]
     span_ms: u64,
     /// Calls in flight, one case each.
     #[arg(long, value_delimiter = ',', default_value = "1,8,64,256")]

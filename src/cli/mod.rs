@@ -21,6 +21,7 @@ use clap::{Parser, Subcommand};
 use tonic::Code;
 
 use crate::client::error::Failure;
+pub(crate) use crate::console::{print, say};
 
 /// Moves control of a task from one agent to another by a verified receipt.
 #[derive(Debug, Parser)]
@@ -144,23 +145,4 @@ fn is_refusal(failure: &Failure) -> bool {
 fn told(message: &str, code: u8) -> ExitCode {
     say(&format!("baton: {message}"));
     ExitCode::from(code)
-}
-
-/// Writes a line for a person, to stderr.
-pub(crate) fn say(line: &str) {
-    use std::io::Write as _;
-    // A closed stderr is no reason to fail.
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Writes a line of data, to stdout.
-///
-/// # Errors
-/// stdout is closed.
-pub(crate) fn print(line: &str) -> Result<(), anyhow::Error> {
-    use std::io::Write as _;
-    let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}")?;
-    stdout.flush()?;
-    Ok(())
 }

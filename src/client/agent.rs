@@ -2,9 +2,9 @@
 //!
 //! What lives here: watching, the bound on work at the same time, starting and ending. What does
 //! not: receiving one handoff (`receive.rs`), and what the agent does. Invariants: a restarted
-//! agent goes on with every open task that it owns before it takes new ones; at most
-//! `concurrency` handoffs and tasks are in hand; a broken stream is opened again; the end drops what
-//! is under way, since all of it is at the broker.
+//! agent goes on with every open task that it owns before it takes new ones; at most `concurrency`
+//! handoffs and tasks are in hand; a broken stream is opened again; the end drops what is under
+//! way, since all of it is at the broker.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -68,7 +68,7 @@ pub enum Step<'a> {
 }
 
 /// What an agent does.
-pub trait Handler: Send + Sync + 'static {
+pub trait Duties: Send + Sync + 'static {
     /// Reads the packet's sources and artifacts and says what it saw. The lease is renewed
     /// meanwhile. May be asked again for the same handoff.
     fn verify(&self, offered: &Offered) -> impl Future<Output = Verdict> + Send;
@@ -119,7 +119,7 @@ impl Agent {
     ///
     /// # Errors
     /// The broker refuses this identity, or stays away for ten minutes.
-    pub async fn run<H: Handler>(
+    pub async fn run<H: Duties>(
         &self,
         handler: Arc<H>,
         shutdown: impl Future<Output = ()>,
@@ -136,11 +136,7 @@ impl Agent {
     }
 
     /// Goes on with every open task of this principal.
-    async fn take_up<H: Handler>(
-        &self,
-        handler: &Arc<H>,
-        hands: &mut Hands,
-    ) -> Result<(), Failure> {
+    async fn take_up<H: Duties>(&self, handler: &Arc<H>, hands: &mut Hands) -> Result<(), Failure> {
         let mut page_token = String::new();
         loop {
             let request = pb::ListTasksRequest {
@@ -164,7 +160,7 @@ impl Agent {
         }
     }
 
-    async fn resume<H: Handler>(&self, task: &pb::Task, handler: &H) {
+    async fn resume<H: Duties>(&self, task: &pb::Task, handler: &H) {
         let client = self.client.clone();
         match Owned::resume(client, &task.task_id, task.epoch, &self.instance_id).await {
             Ok(owned) => {
@@ -178,7 +174,7 @@ impl Agent {
     }
 
     /// Receives offers, from a stream that is opened again whenever it ends.
-    async fn watch<H: Handler>(&self, handler: &Arc<H>, hands: &mut Hands) -> Result<(), Failure> {
+    async fn watch<H: Duties>(&self, handler: &Arc<H>, hands: &mut Hands) -> Result<(), Failure> {
         let mut backoff = Backoff::until(PATIENCE);
         loop {
             let failure = match self.client.watch_handoffs().await {
@@ -211,7 +207,7 @@ impl Agent {
         }
     }
 
-    fn begin<H: Handler>(&self, offer: pb::HandoffSummary, handler: &Arc<H>, hands: &mut Hands) {
+    fn begin<H: Duties>(&self, offer: pb::HandoffSummary, handler: &Arc<H>, hands: &mut Hands) {
         while let Some(done) = hands.tasks.try_join_next() {
             hands.done(done);
         }
@@ -261,7 +257,7 @@ impl Hands {
     }
 }
 
-async fn work<H: Handler>(handler: &H, mut owned: Owned) {
+async fn work<H: Duties>(handler: &H, mut owned: Owned) {
     let task_id = owned.task_id().to_owned();
     let done = match owned.resume_set().await {
         Ok(set) => handler.work(owned, set).await,

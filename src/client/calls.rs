@@ -238,7 +238,8 @@ impl Client {
         self.send(request, |to, r| async { Tasks::new(to).lift_freeze(r).await }).await
     }
 
-    /// Streams a task's events from a cursor. Open it again after an end, from the last number seen.
+    /// Streams a task's events from a cursor. Open it again after an end, from the last number
+    /// seen.
     ///
     /// # Errors
     /// As the module says.

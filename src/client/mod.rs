@@ -23,7 +23,7 @@ use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 
-pub use agent::{Agent, Handler, Step};
+pub use agent::{Agent, Duties, Step};
 pub use error::{Failure, Finding};
 pub use owned::Owned;
 pub use receive::{Offered, Readings, Verdict};

@@ -10,7 +10,7 @@ use prost_types::Timestamp;
 
 use crate::proto::baton::v1 as pb;
 
-use super::agent::{Handler, Step};
+use super::agent::{Duties, Step};
 use super::{Client, Failure, Owned, packet};
 
 /// How often a handoff is claimed anew after its lease lapsed.
@@ -77,7 +77,7 @@ pub enum Verdict {
 }
 
 /// One handoff from its offer on. Gives the task if control has moved.
-pub(super) async fn receive<H: Handler>(
+pub(super) async fn receive<H: Duties>(
     client: &Client,
     instance_id: &str,
     handoff_id: &str,
@@ -124,7 +124,7 @@ fn claim_is_gone(failure: &Failure) -> bool {
     matches!(failure.reason, Some(pb::Reason::LeaseLapsed | pb::Reason::ClaimRequired))
 }
 
-fn dropped<H: Handler>(handler: &H, handoff_id: &str, failure: Failure) -> Option<Owned> {
+fn dropped<H: Duties>(handler: &H, handoff_id: &str, failure: Failure) -> Option<Owned> {
     handler.observe(&Step::Dropped { handoff_id, failure: &failure });
     None
 }
@@ -215,7 +215,7 @@ fn acknowledgement(
 
 /// Presents the receipt. One that does not match is told and then refused in the receiver's name,
 /// with the element that differs: what was read will not become right by being sent again.
-async fn acknowledge<H: Handler>(
+async fn acknowledge<H: Duties>(
     offered: &Offered,
     request: pb::AcknowledgeHandoffRequest,
     handler: &H,

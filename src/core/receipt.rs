@@ -66,7 +66,8 @@ pub struct Elements<'a> {
     pub task: &'a TaskId,
     /// Element 2.
     pub contract: (&'a VersionLabel, Digest),
-    /// Element 3. `None` where the packet says that the snapshot is not known; nothing matches that.
+    /// Element 3. `None` where the packet says that the snapshot is not known; nothing matches
+    /// that.
     pub sources: Option<&'a BTreeMap<EntityId, (VersionLabel, Option<Digest>)>>,
     /// Element 4. `None` as above.
     pub artifacts: Option<&'a BTreeMap<ArtifactId, (VersionLabel, Digest)>>,

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::packet::{self, artifacts_of, sources_of, text_of};
-use crate::client::{Agent, Client, Failure, Handler, Offered, Owned, Readings, Step, Verdict};
+use crate::client::{Agent, Client, Duties, Failure, Offered, Owned, Readings, Step, Verdict};
 use crate::proto::baton::v1 as pb;
 
 use super::file::File;
@@ -59,7 +59,7 @@ struct Desk {
     done: Notify,
 }
 
-impl Handler for Desk {
+impl Duties for Desk {
     async fn verify(&self, offered: &Offered) -> Verdict {
         if !self.is_mine(&offered.packet.task_id) {
             let reason = "it is of another act".to_owned();

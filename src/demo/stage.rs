@@ -279,8 +279,8 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Waits for a step and tells it and those before it. `reason` is the refusal that the step must
-    /// meet; the steps before it may meet none.
+    /// Waits for a step and tells it and those before it. `reason` is the refusal that the step
+    /// must meet; the steps before it may meet none.
     pub(super) async fn expect(
         &mut self,
         step: &str,

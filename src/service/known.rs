@@ -1,8 +1,8 @@
 //! Documents that are read again and again, decoded once.
 //!
 //! What lives here: the packets of open offers with what they bind, contracts with their canonical
-//! form, checkpoints. What does not: anything that can change. Invariant: everything here is named by
-//! the digest of its content, so an entry is never wrong; the number of entries is bounded.
+//! form, checkpoints. What does not: anything that can change. Invariant: everything here is named
+//! by the digest of its content, so an entry is never wrong; the number of entries is bounded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

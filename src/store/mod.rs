@@ -271,8 +271,8 @@ pub trait Store: Send + Sync {
     ) -> Result<Position, StoreError>;
 }
 
-/// The last group that the store in `dir` acknowledged, read beside a store that is open. For whoever
-/// counts commits from outside.
+/// The last group that the store in `dir` acknowledged, read beside a store that is open. For
+/// whoever counts commits from outside.
 ///
 /// # Errors
 /// `Corrupt` or `Io`, as the witness can be read.

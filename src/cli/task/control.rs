@@ -97,7 +97,7 @@ impl Resume {
 /// Offers the task of an absent owner.
 #[derive(Debug, Args)]
 #[command(after_help = "The packet is the last durable checkpoint, word by word. What only the \
-owner could say is UNKNOWN with the reason, also where there is no checkpoint at all. Control moves \
+owner could say is UNKNOWN with the reason, also where there is no checkpoint. Control moves \
 by the receiver's receipt, as always.
 
 Example:

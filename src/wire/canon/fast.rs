@@ -1,10 +1,11 @@
 //! The canonical form straight from a message's encoded bytes.
 //!
-//! What lives here: a writer that walks the wire format by a plan made once from the descriptors. What
-//! does not: maps, floats and JSON values, which the general walk handles, and every error: whatever is
-//! not plain here gives `None`, and the general walk says what is wrong. Invariant: where it gives
-//! bytes, they are those of the general walk (held by a property test). Reason: a packet is digested
-//! several times on its way, and the general walk builds and frees a tree of maps each time.
+//! What lives here: a writer that walks the wire format by a plan made once from the descriptors.
+//! What does not: maps, floats and JSON values, which the general walk handles, and every error:
+//! whatever is not plain here gives `None`, and the general walk says what is wrong. Invariant:
+//! where it gives bytes, they are those of the general walk (held by a property test). Reason: a
+//! packet is digested several times on its way, and the general walk builds and frees a tree of
+//! maps each time.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -69,8 +70,8 @@ enum Wire<'b> {
     Fixed,
 }
 
-/// The canonical bytes of the message `name` that is encoded in `bytes`, without the named top-level
-/// fields; `None` where the general walk has to decide.
+/// The canonical bytes of the message `name` that is encoded in `bytes`, without the named
+/// top-level fields; `None` where the general walk has to decide.
 pub(super) fn canonical(name: &str, bytes: &[u8], without: &[&str]) -> Option<Vec<u8>> {
     if name.starts_with("google.protobuf.") {
         return None;
