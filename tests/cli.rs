@@ -1,5 +1,7 @@
 //! The command line as a person and as a script use it: the real binary, a real port, exit codes.
 
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,8 @@
 //! `baton handoff ack`: a receipt, of a file, of what is hashed here, or of what is only echoed.
 //!
 //! What lives here: how each element comes to its value. What does not: the comparison, which is
-//! the broker's. Invariant: a digest that is sent was computed here over content that was read here,
-//! unless --echo says otherwise.
+//! the broker's. Invariant: a digest that is sent was computed here over content that was read
+//! here, unless --echo says otherwise.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ use pb::source_snapshot_field::State as SourcesState;
 #[derive(Debug, Args)]
 #[command(after_help = "Task, contract and scope come from the packet; the contract's digest is \
 computed here. Sources and artifacts are read and hashed here: from the files that --source and \
---artifact name; with --fetch also from file:// locations in the packet. An artifact that the broker \
-keeps is fetched from it and hashed, if no file is named.
+--artifact name; with --fetch also from file:// locations in the packet. An artifact that the broker keeps \
+is fetched from it and hashed, if no file is named.
 
 Examples:
   baton handoff ack HANDOFF --source 'file:README.md=README.md' --artifact draft=draft.md
@@ -36,7 +36,8 @@ pub(super) struct Ack {
     /// The handoff.
     id: String,
     /// The receipt as ProtoJSON of baton.v1.HandoffReceipt; `-` is stdin.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["echo", "sources", "artifacts", "fetch"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["echo", "sources", "artifacts", "fetch"])]
     receipt: Option<PathBuf>,
     /// Repeat what an open packet shows. This proves that the packet was read, and nothing else.
     #[arg(long, conflicts_with_all = ["sources", "artifacts", "fetch"])]
