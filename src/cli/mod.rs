@@ -25,7 +25,7 @@ pub(crate) use crate::console::{print, say};
 
 /// Moves control of a task from one agent to another by a verified receipt.
 #[derive(Debug, Parser)]
-#[command(name = "baton", version, about, propagate_version = true)]
+#[command(name = "baton", version, about)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,

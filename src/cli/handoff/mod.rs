@@ -36,7 +36,7 @@ pub(super) struct Handoff {
 #[derive(Debug, Subcommand)]
 enum HandoffCommand {
     /// Offer a task to an agent or to whoever has a capability. By the owner, who stays owner.
-    Offer(offer::Offer),
+    Offer(Box<offer::Offer>),
     /// List open offers that the caller can receive.
     List,
     /// Show one handoff.

@@ -1,9 +1,10 @@
 //! A packet made of a task's resume set.
 //!
 //! What lives here: copying the checkpoint word by word, and what is derived from the task's
-//! record. What does not: receiver, reason and scope, which the offer gives. Invariants: a field
-//! that was given stays as it is; on behalf of an owner nothing is said for it: what the checkpoint
-//! does not hold is UNKNOWN with the reason.
+//! record. What does not: receiver, reason and scope, which the offer gives. Invariants: a
+//! field that was
+//! given stays as it is; on behalf of an owner nothing is said for it: what the checkpoint does not
+//! hold is UNKNOWN with the reason.
 
 use crate::cli::field::{no_text, not_applicable, said, text, unknown};
 use crate::proto::baton::v1 as pb;

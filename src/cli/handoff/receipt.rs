@@ -25,8 +25,9 @@ use pb::source_snapshot_field::State as SourcesState;
 #[derive(Debug, Args)]
 #[command(after_help = "Task, contract and scope come from the packet; the contract's digest is \
 computed here. Sources and artifacts are read and hashed here: from the files that --source and \
---artifact name; with --fetch also from file:// locations in the packet. An artifact that Baton \
-keeps is fetched from it and hashed, if no file is named.
+--artifact name; with --fetch also from file:// locations in the packet. An artifact that the \
+broker keeps \
+is fetched from it and hashed, if no file is named.
 
 Examples:
   baton handoff ack HANDOFF --source 'file:README.md=README.md' --artifact draft=draft.md

@@ -97,8 +97,8 @@ impl Resume {
 /// Offers the task of an absent owner.
 #[derive(Debug, Args)]
 #[command(after_help = "The packet is the last durable checkpoint, word by word. What only the \
-owner could say is UNKNOWN with the reason, also where there is no checkpoint. Control moves \
-by the receiver's receipt, as always.
+owner could say is UNKNOWN with the reason, also where there is no checkpoint at all. Control \
+moves by the receiver's receipt, as always.
 
 Example:
   baton task takeover TASK --operator --as human:lead --to agent:second \\

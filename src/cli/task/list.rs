@@ -89,6 +89,12 @@ impl Show {
         let found = state(session, &self.task).await?;
         show(session, &found, |found| {
             let task = found.task.clone().unwrap_or_default();
+            if task.view() == pb::TaskView::Receiver {
+                pairs(&[("task", task.task_id.clone()), ("class", task.task_class.clone())])?;
+                let note =
+                    "Offered to you: until your receipt, `baton handoff show` shows the rest.";
+                return Ok(print(note)?);
+            }
             about(&task, &found.status_report.clone().unwrap_or_default())?;
             artifacts(&task)
         })
