@@ -1,5 +1,8 @@
 //! The demo: it succeeds on real files, leaves nothing behind, and fails if any part is broken.
 
+// A test stops at the first surprise.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;

@@ -1,5 +1,8 @@
 //! The documents say what the proto says: each call has its row, each reason its explanation.
 
+// A test stops at the first surprise.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 
 use baton::proto::FILE_DESCRIPTOR_SET;

@@ -119,7 +119,7 @@ async fn ended(mut writer: Actor, status: &str) -> Result<(), DemoError> {
     writer.end().await
 }
 
-async fn verified_receipt(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
+async fn verified_receipt(stage: &Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (writer, offer) = offered(stage, 1, &[], paths).await?;
     let (mut reviewer, claim) = claimed(stage, 1, &offer, &[]).await?;
     let receipt = reviewer.expect("acknowledged", None).await?;
@@ -134,7 +134,7 @@ async fn verified_receipt(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'stat
     Ok("the reviewer owns the task because it proved what it read, and the result is accepted")
 }
 
-async fn changed_source(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
+async fn changed_source(stage: &Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let copies = stage.copies(paths)?;
     let (writer, offer) = offered(stage, 2, &[], &copies).await?;
     let changed = copies.first().ok_or_else(|| DemoError::wrong("there is no file"))?;
@@ -191,7 +191,7 @@ async fn killed_broker(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static 
     Ok("nothing was lost, nothing was doubled, and the task has one owner")
 }
 
-async fn late_owner(stage: &mut Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
+async fn late_owner(stage: &Stage, paths: &[PathBuf]) -> Result<&'static str, DemoError> {
     let (mut writer, offer) = offered(stage, 4, &["--late"], paths).await?;
     let (mut reviewer, _) = claimed(stage, 4, &offer, &[]).await?;
     reviewer.expect("completed", None).await?;

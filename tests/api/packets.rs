@@ -48,9 +48,8 @@ pub(crate) fn receipt_request(
     let packet = claimed.packet.clone().expect("a packet");
     let outcome = claimed.outcome.clone().expect("an outcome");
     let contract = packet.contract.as_ref().and_then(|c| c.contract_version.clone());
-    let version = match contract.and_then(|f| f.state) {
-        Some(pb::text_field::State::Value(version)) => version,
-        _ => panic!("a packet has a contract version"),
+    let Some(pb::text_field::State::Value(version)) = contract.and_then(|f| f.state) else {
+        panic!("a packet has a contract version");
     };
     let receipt = pb::HandoffReceipt {
         task_id: packet.task_id.clone(),
