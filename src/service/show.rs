@@ -5,7 +5,7 @@
 
 use crate::broker::Error;
 use crate::core::axis::HandoffStatus;
-use crate::core::handoff::Handoff;
+use crate::core::handoff::{Handoff, Receiver};
 use crate::core::party::Sight;
 use crate::core::task::Task;
 use crate::proto::baton::v1 as pb;
@@ -63,6 +63,9 @@ impl Desk {
             shown.receipt = Some(whole_receipt(receipt, handoff));
         }
         if seen.sight == Sight::Receiver {
+            if !answers(seen, handoff) {
+                return Ok(unclaimed_view(&shown));
+            }
             shown.refused_by.clear();
             shown.checkpoint_digest.clear();
             shown.on_behalf_note.clear();
@@ -109,6 +112,30 @@ pub(super) fn whole_receipt(
         receipt.assurances = crate::wire::handoff::render_assurances(&received.assurances);
     }
     receipt
+}
+
+/// True if the caller is the receiver by name, or holds the claim of an offer to a capability.
+fn answers(seen: &Seen, handoff: &Handoff) -> bool {
+    let me = &seen.caller.party.principal;
+    matches!(handoff.receiver, Receiver::Principal(_))
+        || handoff.claim.as_ref().is_some_and(|claim| claim.claimant.principal == *me)
+}
+
+/// What everybody sees who has the capability: nothing of sender, claimant or how it went.
+fn unclaimed_view(handoff: &pb::Handoff) -> pb::Handoff {
+    pb::Handoff {
+        handoff_id: handoff.handoff_id.clone(),
+        task_id: handoff.task_id.clone(),
+        task_class: handoff.task_class.clone(),
+        status: handoff.status,
+        next_owner: handoff.next_owner.clone(),
+        packet_digest: handoff.packet_digest.clone(),
+        blind: handoff.blind,
+        offered_at: handoff.offered_at,
+        deadline: handoff.deadline,
+        ended_at: handoff.ended_at,
+        ..pb::Handoff::default()
+    }
 }
 
 fn receiver_view(task: &Task) -> pb::Task {
