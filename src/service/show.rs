@@ -3,6 +3,8 @@
 //! Invariant: whoever sees a task only as the receiver of an offer gets ids and the offer, and
 //! whoever owned it gets nothing that is younger than the end of its ownership.
 
+use prost::{Message, Name};
+
 use crate::broker::Error;
 use crate::core::axis::HandoffStatus;
 use crate::core::handoff::{Handoff, Receiver};
@@ -30,7 +32,10 @@ impl Desk {
                 Ok(shown)
             }
             Sight::PastOwner { .. } => Ok(past_owner_view(task, seen)),
-            Sight::Receiver | Sight::None => Ok(receiver_view(task)),
+            Sight::Receiver | Sight::None => match &task.handoff {
+                Some(handoff) => self.masked(task, handoff, receiver_view(task)).await,
+                None => Ok(receiver_view(task)),
+            },
         }
     }
 
@@ -63,12 +68,13 @@ impl Desk {
             shown.receipt = Some(whole_receipt(receipt, handoff));
         }
         if seen.sight == Sight::Receiver {
-            if !answers(seen, handoff) {
-                return Ok(unclaimed_view(&shown));
-            }
             shown.refused_by.clear();
             shown.checkpoint_digest.clear();
             shown.on_behalf_note.clear();
+            if !answers(seen, handoff) {
+                shown = unclaimed_view(&shown);
+            }
+            return self.masked(&seen.task, handoff, shown).await;
         }
         Ok(shown)
     }
@@ -92,10 +98,30 @@ impl Desk {
     }
 
     /// What a possible receiver sees of an offer.
-    pub(super) fn show_offer(&self, task: &Task, handoff: &Handoff) -> pb::HandoffSummary {
+    pub(super) async fn show_offer(
+        &self,
+        task: &Task,
+        handoff: &Handoff,
+    ) -> Result<pb::HandoffSummary, Error> {
         let (now, started) = self.broker.times();
         let until = handoff.lease_until(self.broker.limits(), started);
-        summary(handoff, &task.id, &task.class, until, now)
+        self.masked(task, handoff, summary(handoff, &task.id, &task.class, until, now)).await
+    }
+
+    /// A message to the receiver of a blind offer, with every occurrence of a withheld digest
+    /// masked, whatever text it was put into.
+    pub(super) async fn masked<M: Message + Name + Default>(
+        &self,
+        task: &Task,
+        handoff: &Handoff,
+        message: M,
+    ) -> Result<M, Error> {
+        if !handoff.blind || handoff.status == HandoffStatus::Received {
+            return Ok(message);
+        }
+        let packet = self.packet(&task.id, &handoff.packet).await?;
+        let withheld = Withheld::new(packet.facts.withheld());
+        blind::mask_message(message, &withheld).map_err(|e| Error::Internal(e.to_string()))
     }
 }
 
