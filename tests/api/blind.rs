@@ -48,9 +48,9 @@ fn telling_artifact() -> pb::ArtifactDescriptor {
 fn telling_artifacts() -> pb::ArtifactDescriptorListField {
     let items = vec![telling_artifact()];
     pb::ArtifactDescriptorListField {
-        state: Some(pb::artifact_descriptor_list_field::State::Value(
-            pb::ArtifactDescriptorList { items },
-        )),
+        state: Some(pb::artifact_descriptor_list_field::State::Value(pb::ArtifactDescriptorList {
+            items,
+        })),
     }
 }
 
@@ -203,9 +203,8 @@ fn leaks(bytes: &[u8]) -> Vec<String> {
         let raw: Vec<u8> = (0..32)
             .map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).expect("hexadecimal"))
             .collect();
-        let around = |at: usize| {
-            String::from_utf8_lossy(&bytes[at.saturating_sub(60)..at]).into_owned()
-        };
+        let around =
+            |at: usize| String::from_utf8_lossy(&bytes[at.saturating_sub(60)..at]).into_owned();
         let spelled = lower.windows(64).position(|w| w == text.as_bytes());
         let as_bytes = bytes.windows(32).position(|w| w == raw);
         found.extend(spelled.map(|at| format!("{digest} after {:?}", around(at))));
@@ -281,15 +280,13 @@ async fn a_packet_whose_identifiers_spell_a_digest_cannot_be_blind() {
     let world = World::new().await;
     world.register(&[(REVIEWER, &["review"])]).await;
     let mut held = world.task().await;
-    let named = pb::ArtifactDescriptor {
-        version: hex(example::ARTIFACT_DIGEST),
-        ..example_artifact()
-    };
+    let named =
+        pb::ArtifactDescriptor { version: hex(example::ARTIFACT_DIGEST), ..example_artifact() };
     world.put_this_artifact(&mut held, named.clone()).await.expect("puts");
     let field = pb::ArtifactDescriptorListField {
-        state: Some(pb::artifact_descriptor_list_field::State::Value(
-            pb::ArtifactDescriptorList { items: vec![named] },
-        )),
+        state: Some(pb::artifact_descriptor_list_field::State::Value(pb::ArtifactDescriptorList {
+            items: vec![named],
+        })),
     };
     let mut checkpoint = example::checkpoint();
     checkpoint.artifact_descriptors = Some(field.clone());
@@ -300,7 +297,8 @@ async fn a_packet_whose_identifiers_spell_a_digest_cannot_be_blind() {
     refused(world.offer_with(&mut held, REVIEWER, change).await, "BLIND_IMPOSSIBLE");
     let scope = |r: &mut pb::OfferHandoffRequest| {
         change(r);
-        r.options = Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
     };
     world.offer_with(&mut held, REVIEWER, scope).await.expect("an open offer shows it");
 }
@@ -388,11 +386,8 @@ async fn a_receipt_says_what_was_fetched_and_what_was_only_echoed() {
     for (element, key, how) in assured(&done) {
         use pb::ReceiptElement as E;
         let hashed = matches!(element, E::SourceSnapshot | E::Artifacts);
-        let wanted = if hashed {
-            pb::EchoAssurance::FetchedAndHashed
-        } else {
-            pb::EchoAssurance::Echoed
-        };
+        let wanted =
+            if hashed { pb::EchoAssurance::FetchedAndHashed } else { pb::EchoAssurance::Echoed };
         assert_eq!(how, wanted, "{element:?} {key}");
     }
     assert_eq!(assured(&done).len(), 5);
@@ -419,7 +414,8 @@ async fn a_receipt_says_what_was_fetched_and_what_was_only_echoed() {
 async fn a_receipt_of_an_open_offer_is_only_echoed() {
     let (world, mut held) = World::with_ready().await;
     let open = |r: &mut pb::OfferHandoffRequest| {
-        r.options = Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
     };
     let offered = world.offer_with(&mut held, REVIEWER, open).await.expect("offers");
     assert!(!offered.blind);
@@ -440,7 +436,8 @@ async fn an_offer_to_another_account_is_blind_by_default() {
         (VERIFIER, "svc-v", &[]),
     ];
     let world = World::with_accounts(&known).await;
-    for (receiver, blind) in [("agent:near", false), (REVIEWER, true), ("capability:review", true)] {
+    for (receiver, blind) in [("agent:near", false), (REVIEWER, true), ("capability:review", true)]
+    {
         let mut held = world
             .task_with(|r| {
                 let boundary = i32::from(pb::Trait::TrustBoundary);

@@ -93,7 +93,10 @@ async fn a_capability_offer_shows_its_sender_only_to_the_claimant() {
     let id = handoff_of(&offered);
     let before = world.see_handoff("agent:two", &id).await.expect("sees");
     assert_eq!((before.handoff_from.as_str(), before.offered_by.as_str()), ("", ""));
-    assert_eq!((before.handoff_id.as_str(), before.next_owner.as_str()), (&*id, "capability:review"));
+    assert_eq!(
+        (before.handoff_id.as_str(), before.next_owner.as_str()),
+        (&*id, "capability:review")
+    );
     world.claim("agent:one", &id).await.expect("claims");
     assert_eq!(world.see_handoff("agent:one", &id).await.expect("sees").handoff_from, WRITER);
     let other = world.see_handoff("agent:two", &id).await.expect("sees");
@@ -190,9 +193,11 @@ async fn a_packet_that_differs_from_the_record_is_refused() {
     let changes: [(&str, Change); 5] = [
         ("current_state", |p| p.current_state = example::text("all done")),
         ("next_action", |p| p.next_action = example::text("ship it")),
-        ("not_done", |p| p.not_done = Some(pb::NotDoneUnitListField {
-            state: Some(pb::not_done_unit_list_field::State::Value(Default::default())),
-        })),
+        ("not_done", |p| {
+            p.not_done = Some(pb::NotDoneUnitListField {
+                state: Some(pb::not_done_unit_list_field::State::Value(Default::default())),
+            })
+        }),
         ("source_snapshot", |p| {
             use pb::source_snapshot_field::State;
             let field = p.source_snapshot.as_mut().expect("sources");
@@ -205,8 +210,7 @@ async fn a_packet_that_differs_from_the_record_is_refused() {
         }),
     ];
     for (field, change) in changes {
-        let edit =
-            |r: &mut pb::OfferHandoffRequest| change(r.packet.as_mut().expect("a packet"));
+        let edit = |r: &mut pb::OfferHandoffRequest| change(r.packet.as_mut().expect("a packet"));
         let result = world.offer_with(&mut held, REVIEWER, edit).await;
         let status = refused(result, "REFERENCE_COPY_MISMATCH");
         assert_eq!(crate::world::fields(&status), [format!("packet.{field}")]);

@@ -52,7 +52,8 @@ impl Recorder {
         let mut bodies: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         let mut rest = all.as_slice();
         while let Some((head, tail)) = rest.split_at_checked(9) {
-            let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            let length =
+                usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
             let stream = u32::from_be_bytes([head[5] & 0x7f, head[6], head[7], head[8]]);
             let Some((payload, next)) = tail.split_at_checked(length) else { break };
             if head[3] == 0 {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::packets::{example_artifact, offer_request, packet_scope};
 use baton::broker::{Broker, Clock, Directory, ManualClock, Setup};
 use baton::core::contract::example;
 use baton::core::time::Timestamp;
-use baton::proto::baton::v1 as pb;
 use baton::principals::{Entry, Principals, append_principal, new_token};
+use baton::proto::baton::v1 as pb;
 use baton::server;
 use baton::service::auth::Authenticator;
 use baton::store::AnyStore;
-use crate::packets::{example_artifact, offer_request, packet_scope};
 use pb::agent_service_client::AgentServiceClient;
 use pb::handoff_service_client::HandoffServiceClient;
 use pb::task_service_client::TaskServiceClient;
