@@ -40,7 +40,8 @@ pub struct Terms {
     pub scope: Scope,
     /// True if the packet has at least one digest that a receiver could fetch and hash.
     pub hashable: bool,
-    /// True if the contract's terms contain a digest that a blind packet withholds.
+    /// True if a digest that a blind packet withholds stands in what the receiver has to hash or to
+    /// repeat word by word: the contract's terms, keys, versions, the scope.
     pub terms_leak: bool,
     /// How long the offer stands.
     pub ttl: Option<Span>,
@@ -354,7 +355,9 @@ fn blind(task: &Task, terms: &Terms) -> Result<bool, Refusal> {
         .with("taskId", &task.id)
     };
     if terms.terms_leak {
-        return Err(impossible("the contract's own text holds a digest that would be withheld"));
+        return Err(impossible(
+            "contract, identifiers or scope spell a digest that would be withheld",
+        ));
     }
     if !terms.hashable && !terms.echo_allowed {
         return Err(impossible("no source and no artifact has a digest that could be withheld"));

@@ -116,7 +116,8 @@ impl Desk {
             return Err(contract_refusal(&findings).into());
         }
         let withheld = Withheld::new(facts.withheld());
-        let terms_leak = withheld.is_in_bytes(&stored.canonical);
+        let terms_leak =
+            withheld.is_in_bytes(&stored.canonical) || facts.repeated(|text| withheld.is_in(text));
         let sealed = seal(&whole).map_err(|e| invalid("packet", &e))?;
         let eligible = self.eligible(&seen.caller, task, &facts.receiver).await?;
         let restores = self.restored(task, &facts).await?;

@@ -3,9 +3,11 @@
 //! Invariant: whoever sees a task only as the receiver of an offer gets ids and the offer, and
 //! whoever owned it gets nothing that is younger than the end of its ownership.
 
+use prost::{Message, Name};
+
 use crate::broker::Error;
 use crate::core::axis::HandoffStatus;
-use crate::core::handoff::Handoff;
+use crate::core::handoff::{Handoff, Receiver};
 use crate::core::party::Sight;
 use crate::core::task::Task;
 use crate::proto::baton::v1 as pb;
@@ -30,7 +32,10 @@ impl Desk {
                 Ok(shown)
             }
             Sight::PastOwner { .. } => Ok(past_owner_view(task, seen)),
-            Sight::Receiver | Sight::None => Ok(receiver_view(task)),
+            Sight::Receiver | Sight::None => match &task.handoff {
+                Some(handoff) => self.masked(task, handoff, receiver_view(task)).await,
+                None => Ok(receiver_view(task)),
+            },
         }
     }
 
@@ -66,6 +71,10 @@ impl Desk {
             shown.refused_by.clear();
             shown.checkpoint_digest.clear();
             shown.on_behalf_note.clear();
+            if !answers(seen, handoff) {
+                shown = unclaimed_view(&shown);
+            }
+            return self.masked(&seen.task, handoff, shown).await;
         }
         Ok(shown)
     }
@@ -89,10 +98,30 @@ impl Desk {
     }
 
     /// What a possible receiver sees of an offer.
-    pub(super) fn show_offer(&self, task: &Task, handoff: &Handoff) -> pb::HandoffSummary {
+    pub(super) async fn show_offer(
+        &self,
+        task: &Task,
+        handoff: &Handoff,
+    ) -> Result<pb::HandoffSummary, Error> {
         let (now, started) = self.broker.times();
         let until = handoff.lease_until(self.broker.limits(), started);
-        summary(handoff, &task.id, &task.class, until, now)
+        self.masked(task, handoff, summary(handoff, &task.id, &task.class, until, now)).await
+    }
+
+    /// A message to the receiver of a blind offer, with every occurrence of a withheld digest
+    /// masked, whatever text it was put into.
+    pub(super) async fn masked<M: Message + Name + Default>(
+        &self,
+        task: &Task,
+        handoff: &Handoff,
+        message: M,
+    ) -> Result<M, Error> {
+        if !handoff.blind || handoff.status == HandoffStatus::Received {
+            return Ok(message);
+        }
+        let packet = self.packet(&task.id, &handoff.packet).await?;
+        let withheld = Withheld::new(packet.facts.withheld());
+        blind::mask_message(message, &withheld).map_err(|e| Error::Internal(e.to_string()))
     }
 }
 
@@ -109,6 +138,30 @@ pub(super) fn whole_receipt(
         receipt.assurances = crate::wire::handoff::render_assurances(&received.assurances);
     }
     receipt
+}
+
+/// True if the caller is the receiver by name, or holds the claim of an offer to a capability.
+fn answers(seen: &Seen, handoff: &Handoff) -> bool {
+    let me = &seen.caller.party.principal;
+    matches!(handoff.receiver, Receiver::Principal(_))
+        || handoff.claim.as_ref().is_some_and(|claim| claim.claimant.principal == *me)
+}
+
+/// What everybody sees who has the capability: nothing of sender, claimant or how it went.
+fn unclaimed_view(handoff: &pb::Handoff) -> pb::Handoff {
+    pb::Handoff {
+        handoff_id: handoff.handoff_id.clone(),
+        task_id: handoff.task_id.clone(),
+        task_class: handoff.task_class.clone(),
+        status: handoff.status,
+        next_owner: handoff.next_owner.clone(),
+        packet_digest: handoff.packet_digest.clone(),
+        blind: handoff.blind,
+        offered_at: handoff.offered_at,
+        deadline: handoff.deadline,
+        ended_at: handoff.ended_at,
+        ..pb::Handoff::default()
+    }
 }
 
 fn receiver_view(task: &Task) -> pb::Task {

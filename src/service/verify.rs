@@ -56,6 +56,9 @@ impl Desk {
         let mut record = crate::wire::task::render_artifact(artifact);
         if seen.sight == Sight::Receiver {
             withhold(&mut record);
+            if let Some(open) = seen.task.open_handoff() {
+                record = self.masked(&seen.task, open, record).await?;
+            }
         }
         Ok(pb::GetArtifactResponse { artifact: Some(record), parts })
     }

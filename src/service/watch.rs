@@ -199,7 +199,10 @@ impl Desk {
             return Ok(None);
         };
         let open = task.open_handoff().filter(|h| h.id == *handoff && h.may_receive(caller));
-        Ok(open.map(|handoff| self.show_offer(&task, handoff)))
+        match open {
+            Some(handoff) => Ok(Some(self.show_offer(&task, handoff).await?)),
+            None => Ok(None),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use pb::source_snapshot_field::State as SnapshotState;
 
 use super::axis::{acceptance_to_pb, runtime_to_pb};
 use super::handoff::parse_receiver;
-use super::scope::parse_scope;
+use super::scope::{parse_scope, render_scope};
 use super::violations::Violations;
 use super::{guard, time};
 
@@ -55,6 +55,20 @@ impl PacketFacts {
         let sources = self.sources.iter().flatten().filter_map(|(_, (_, digest))| *digest);
         let artifacts = self.artifacts.iter().flatten().map(|(_, (_, digest))| *digest);
         sources.chain(artifacts)
+    }
+
+    /// True if `spells` of a text that the receiver has to repeat word by word, so that it cannot be
+    /// masked: the keys and versions of what the packet binds, and its scope.
+    pub fn repeated(&self, spells: impl Fn(&str) -> bool) -> bool {
+        let sources = self.sources.iter().flatten();
+        let sources = sources.flat_map(|(id, (version, _))| [id.as_str(), version.as_str()]);
+        let artifacts = self.artifacts.iter().flatten();
+        let artifacts = artifacts.flat_map(|(id, (version, _))| [id.as_str(), version.as_str()]);
+        let scope = render_scope(&self.scope);
+        let lists =
+            [&scope.resources, &scope.operations, &scope.approval_conditions, &scope.prohibitions];
+        let mut scope = lists.into_iter().flatten().map(String::as_str);
+        scope.any(&spells) || sources.chain(artifacts).any(&spells)
     }
 }
 

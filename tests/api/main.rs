@@ -3,9 +3,11 @@
 // A test stops at the first surprise.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod blind;
 mod offers;
 mod packets;
 mod receipts;
+mod recorder;
 mod scopes;
 mod steps;
 mod world;

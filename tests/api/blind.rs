@@ -1,0 +1,451 @@
+//! Blind receipts: what a receiver must find out itself is told to it by nobody.
+
+use baton::core::contract::example;
+use baton::proto::baton::v1 as pb;
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::packets::{example_artifact, offer_request, receipt_request};
+use crate::recorder::Recorder;
+use crate::steps::{REVIEWER, VERIFIER, WRITER, readback_request, report};
+use crate::world::{Held, World, by, fresh, refused};
+
+fn hex(digest: &str) -> String {
+    digest.trim_start_matches("sha256:").to_owned()
+}
+
+/// A text that gives away what is withheld, in either case of its digits.
+fn telling(text: &str) -> String {
+    format!(
+        "{text} sha256:{} and {}",
+        hex(example::ARTIFACT_DIGEST),
+        hex(example::SOURCE_DIGEST).to_uppercase()
+    )
+}
+
+fn telling_checkpoint() -> pb::Checkpoint {
+    let mut checkpoint = example::checkpoint();
+    checkpoint.current_state = example::text(&telling("ready"));
+    checkpoint.next_action = example::text(&telling("run stage-2"));
+    checkpoint.artifact_descriptors = Some(telling_artifacts());
+    if let Some(pb::source_snapshot_field::State::Value(snapshot)) =
+        checkpoint.source_snapshot.as_mut().and_then(|f| f.state.as_mut())
+    {
+        snapshot.entities[0].location = telling("store://sources/catalog");
+        snapshot.entities[0].digested = telling("the bytes");
+    }
+    checkpoint
+}
+
+fn telling_artifact() -> pb::ArtifactDescriptor {
+    pb::ArtifactDescriptor {
+        location: format!("store://cas/{}", hex(example::ARTIFACT_DIGEST)),
+        digested: telling("the bytes"),
+        ..example_artifact()
+    }
+}
+
+fn telling_artifacts() -> pb::ArtifactDescriptorListField {
+    let items = vec![telling_artifact()];
+    pb::ArtifactDescriptorListField {
+        state: Some(pb::artifact_descriptor_list_field::State::Value(pb::ArtifactDescriptorList {
+            items,
+        })),
+    }
+}
+
+fn telling_offer(held: &Held) -> pb::OfferHandoffRequest {
+    let mut request = offer_request(held, REVIEWER);
+    let packet = request.packet.as_mut().expect("a packet");
+    let checkpoint = telling_checkpoint();
+    packet.current_state = checkpoint.current_state;
+    packet.next_action = checkpoint.next_action;
+    packet.artifact_descriptors = checkpoint.artifact_descriptors;
+    packet.source_snapshot = checkpoint.source_snapshot;
+    packet.handoff_reason = example::text(&telling("review"));
+    packet.stop_condition = example::texts(&[&telling("stop")]);
+    packet.completed_boundary = example::text(&telling("stage-1"));
+    request
+}
+
+struct Receiver {
+    tasks: pb::task_service_client::TaskServiceClient<Channel>,
+    handoffs: pb::handoff_service_client::HandoffServiceClient<Channel>,
+    agents: pb::agent_service_client::AgentServiceClient<Channel>,
+    /// Messages and details of refusals: headers are compressed, so they are kept decoded.
+    refusals: Vec<u8>,
+}
+
+impl Receiver {
+    fn over(channel: &Channel) -> Self {
+        Self {
+            tasks: pb::task_service_client::TaskServiceClient::new(channel.clone()),
+            handoffs: pb::handoff_service_client::HandoffServiceClient::new(channel.clone()),
+            agents: pb::agent_service_client::AgentServiceClient::new(channel.clone()),
+            refusals: Vec::new(),
+        }
+    }
+
+    fn heard<T>(&mut self, result: Result<T, Status>) -> Option<T> {
+        match result {
+            Ok(answer) => Some(answer),
+            Err(status) => {
+                self.refusals.extend_from_slice(status.message().as_bytes());
+                self.refusals.extend_from_slice(status.details());
+                None
+            }
+        }
+    }
+
+    /// Calls everything that reads.
+    async fn read(&mut self, task_id: &str, handoff_id: &str) {
+        let (task_id, handoff_id) = (task_id.to_owned(), handoff_id.to_owned());
+        let request = pb::GetTaskStateRequest { task_id: task_id.clone() };
+        let heard = self.tasks.get_task_state(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let request = pb::GetResumeSetRequest { task_id: task_id.clone() };
+        let heard = self.tasks.get_resume_set(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let (artifact_id, request) = ("art-1".to_owned(), task_id.clone());
+        let request = pb::GetArtifactRequest { task_id: request, artifact_id };
+        let heard = self.tasks.get_artifact(by(REVIEWER, request)).await;
+        self.heard(heard);
+        for filter in 0..4 {
+            let request = pb::ListTasksRequest { filter, ..Default::default() };
+            let heard = self.tasks.list_tasks(by(REVIEWER, request)).await;
+            self.heard(heard);
+        }
+        let request = pb::WatchTaskRequest { task_id, after_sequence: 0 };
+        let heard = self.tasks.watch_task(by(REVIEWER, request)).await;
+        if let Some(stream) = self.heard(heard) {
+            let first = stream.into_inner().message().await;
+            self.heard(first);
+        }
+        let request = pb::GetHandoffRequest { handoff_id };
+        let heard = self.handoffs.get_handoff(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let request = pb::ListHandoffsRequest::default();
+        let heard = self.handoffs.list_handoffs(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let request = pb::WatchHandoffsRequest {};
+        let heard = self.handoffs.watch_handoffs(by(REVIEWER, request)).await;
+        if let Some(stream) = self.heard(heard) {
+            let first = stream.into_inner().message().await;
+            assert!(self.heard(first).flatten().is_some(), "the offer is announced");
+        }
+        let request = pb::GetAgentRequest { agent_id: REVIEWER.to_owned() };
+        let heard = self.agents.get_agent(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let heard = self.agents.list_agents(by(REVIEWER, pb::ListAgentsRequest::default())).await;
+        self.heard(heard);
+    }
+
+    /// Tries every write of an owner, a verifier and an operator.
+    async fn try_writes(&mut self, held: &Held, handoff_id: &str, packet_digest: &str) {
+        let (task_id, request_id, guard) = (held.task_id.clone(), fresh(), held.guard());
+        let checkpoint = Some(example::checkpoint());
+        let request = pb::PutCheckpointRequest { request_id, task_id, guard, checkpoint };
+        let heard = self.tasks.put_checkpoint(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let report = Some(report(pb::RuntimeStatus::Working));
+        let (task_id, request_id, guard) = (held.task_id.clone(), fresh(), held.guard());
+        let request = pb::ReportStatusRequest { request_id, task_id, guard, report };
+        let heard = self.tasks.report_status(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let request = pb::PutArtifactRequest {
+            request_id: fresh(),
+            task_id: held.task_id.clone(),
+            guard: held.guard(),
+            descriptor: Some(example_artifact()),
+            ..Default::default()
+        };
+        let heard = self.tasks.put_artifact(by(REVIEWER, request)).await;
+        self.heard(heard);
+        // The guess of a digest is the caller's own; what comes back must not confirm more.
+        let request = readback_request(held, pb::ReadbackResult::Fail);
+        let request = pb::RecordReadbackRequest {
+            artifact_digest: crate::receipts::OTHER.to_owned(),
+            ..request
+        };
+        let heard = self.tasks.record_readback(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let (task_id, reason) = (held.task_id.clone(), "mine".to_owned());
+        let request = pb::CancelTaskRequest { request_id: fresh(), task_id, reason };
+        let heard = self.tasks.cancel_task(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let request = pb::ResumeOwnershipRequest {
+            request_id: fresh(),
+            task_id: held.task_id.clone(),
+            epoch: 1,
+            instance_id: "x".to_owned(),
+        };
+        let heard = self.handoffs.resume_ownership(by(REVIEWER, request)).await;
+        self.heard(heard);
+        let heard = self.handoffs.offer_handoff(by(REVIEWER, offer_request(held, WRITER))).await;
+        self.heard(heard);
+        let request = pb::WithdrawHandoffRequest {
+            request_id: fresh(),
+            handoff_id: handoff_id.to_owned(),
+            packet_digest: packet_digest.to_owned(),
+            reason: String::new(),
+        };
+        let heard = self.handoffs.withdraw_handoff(by(REVIEWER, request)).await;
+        self.heard(heard);
+    }
+}
+
+/// Where a withheld value stands in what was sent.
+fn leaks(bytes: &[u8]) -> Vec<String> {
+    let lower = bytes.to_ascii_lowercase();
+    let mut found = Vec::new();
+    for digest in [example::SOURCE_DIGEST, example::ARTIFACT_DIGEST] {
+        let text = hex(digest);
+        let raw: Vec<u8> = (0..32)
+            .map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).expect("hexadecimal"))
+            .collect();
+        let around =
+            |at: usize| String::from_utf8_lossy(&bytes[at.saturating_sub(60)..at]).into_owned();
+        let spelled = lower.windows(64).position(|w| w == text.as_bytes());
+        let as_bytes = bytes.windows(32).position(|w| w == raw);
+        found.extend(spelled.map(|at| format!("{digest} after {:?}", around(at))));
+        found.extend(as_bytes.map(|at| format!("raw {digest} after {:?}", around(at))));
+    }
+    found
+}
+
+// A receiver that is told the digests can copy them and never look at the work: the receipt then
+// proves nothing. REQ-059
+#[tokio::test]
+async fn no_byte_to_the_receiver_spells_a_withheld_digest_before_the_receipt() {
+    let world = World::new().await;
+    world.register(&[(REVIEWER, &["review"])]).await;
+    let mut held = world.task_with(|r| r.task_class = telling("review")).await;
+    world.put_this_artifact(&mut held, telling_artifact()).await.expect("puts");
+    world.put_this_checkpoint(&mut held, telling_checkpoint()).await.expect("puts");
+    let request = telling_offer(&held);
+    let offered = world.handoffs().offer_handoff(by(WRITER, request)).await.expect("offers");
+    let offered = offered.into_inner();
+    assert!(offered.blind);
+    held.moved(offered.outcome.clone());
+    let id = offered.outcome.expect("an outcome").handoff_id;
+
+    let recorder = Recorder::before(&world.address).await;
+    let mut receiver = Receiver::over(&recorder.channel);
+    receiver.read(&held.task_id, &id).await;
+    let claim = pb::ClaimHandoffRequest {
+        request_id: fresh(),
+        handoff_id: id.clone(),
+        instance_id: format!("{REVIEWER}-1"),
+    };
+    let claimed = receiver.handoffs.claim_handoff(by(REVIEWER, claim.clone())).await;
+    let claimed = claimed.expect("claims").into_inner();
+    receiver.read(&held.task_id, &id).await;
+    receiver.try_writes(&held, &id, &offered.packet_digest).await;
+    let renew = pb::RenewClaimRequest {
+        request_id: fresh(),
+        handoff_id: id.clone(),
+        instance_id: claim.instance_id,
+    };
+    receiver.handoffs.renew_claim(by(REVIEWER, renew)).await.expect("renews");
+    let honest = receipt_request(REVIEWER, &claimed);
+    let mut wrong = pb::AcknowledgeHandoffRequest { request_id: fresh(), ..honest.clone() };
+    let receipt = wrong.receipt.as_mut().expect("a receipt");
+    receipt.source_snapshot.as_mut().expect("sources").entities.clear();
+    receipt.artifacts.as_mut().expect("artifacts").items[0].digest =
+        crate::receipts::OTHER.to_owned();
+    let mismatch = receiver.handoffs.acknowledge_handoff(by(REVIEWER, wrong)).await;
+    receiver.heard(mismatch);
+    let mut heard = recorder.bytes();
+    heard.extend_from_slice(&receiver.refusals);
+    assert!(!receiver.refusals.is_empty());
+    assert_eq!(leaks(&heard), Vec::<String>::new());
+
+    // The honest receipt passes, and then the recorder sees what it would have seen before.
+    receiver.handoffs.acknowledge_handoff(by(REVIEWER, honest)).await.expect("receives");
+    receiver.read_after(&id).await;
+    assert_eq!(leaks(&recorder.bytes()).len(), 2, "the recorder sees nothing at all");
+}
+
+impl Receiver {
+    async fn read_after(&mut self, handoff_id: &str) {
+        let request = pb::GetHandoffRequest { handoff_id: handoff_id.to_owned() };
+        self.handoffs.get_handoff(by(REVIEWER, request)).await.expect("reads");
+    }
+}
+
+// Masking an identifier would make the receipt impossible, and showing it would make it worthless.
+// REQ-059
+#[tokio::test]
+async fn a_packet_whose_identifiers_spell_a_digest_cannot_be_blind() {
+    let world = World::new().await;
+    world.register(&[(REVIEWER, &["review"])]).await;
+    let mut held = world.task().await;
+    let named =
+        pb::ArtifactDescriptor { version: hex(example::ARTIFACT_DIGEST), ..example_artifact() };
+    world.put_this_artifact(&mut held, named.clone()).await.expect("puts");
+    let field = pb::ArtifactDescriptorListField {
+        state: Some(pb::artifact_descriptor_list_field::State::Value(pb::ArtifactDescriptorList {
+            items: vec![named],
+        })),
+    };
+    let mut checkpoint = example::checkpoint();
+    checkpoint.artifact_descriptors = Some(field.clone());
+    world.put_this_checkpoint(&mut held, checkpoint).await.expect("puts");
+    let change = |r: &mut pb::OfferHandoffRequest| {
+        r.packet.as_mut().expect("a packet").artifact_descriptors = Some(field.clone());
+    };
+    refused(world.offer_with(&mut held, REVIEWER, change).await, "BLIND_IMPOSSIBLE");
+    let scope = |r: &mut pb::OfferHandoffRequest| {
+        change(r);
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
+    };
+    world.offer_with(&mut held, REVIEWER, scope).await.expect("an open offer shows it");
+}
+
+// A scope that spells the digest travels in clear, since the receiver echoes it. REQ-059
+#[tokio::test]
+async fn a_scope_that_spells_a_digest_cannot_be_blind() {
+    let (world, mut held) = World::with_ready().await;
+    let change = |r: &mut pb::OfferHandoffRequest| {
+        let scope = r.packet.as_mut().and_then(|p| p.scope.as_mut()).expect("a scope");
+        scope.resources = vec![format!("store://reports/{}", hex(example::ARTIFACT_DIGEST))];
+    };
+    refused(world.offer_with(&mut held, REVIEWER, change).await, "BLIND_IMPOSSIBLE");
+}
+
+// Terms that spell the digest are what the receiver hashes, so they cannot be masked. REQ-059
+#[tokio::test]
+async fn terms_that_spell_a_digest_cannot_be_blind() {
+    let world = World::new().await;
+    world.register(&[(REVIEWER, &["review"])]).await;
+    let objective = telling("answer");
+    let mut held = world
+        .task_with(|r| {
+            r.contract.as_mut().expect("a contract").objective = example::text(&objective);
+        })
+        .await;
+    world.put_artifact(&mut held).await;
+    world.put_checkpoint(&mut held).await;
+    let change = |r: &mut pb::OfferHandoffRequest| {
+        let goal = r.packet.as_mut().and_then(|p| p.active_goal.as_mut()).expect("a goal");
+        goal.objective.clone_from(&objective);
+    };
+    refused(world.offer_with(&mut held, REVIEWER, change).await, "BLIND_IMPOSSIBLE");
+}
+
+// A blind offer with nothing to hash would pass without any proof. REQ-059
+#[tokio::test]
+async fn nothing_to_hash_cannot_be_blind_unless_the_sender_allows_it() {
+    let world = World::new().await;
+    world.register(&[(REVIEWER, &["review"])]).await;
+    let mut held = world.task().await;
+    let mut checkpoint = example::checkpoint();
+    checkpoint.artifact_descriptors = Some(pb::ArtifactDescriptorListField {
+        state: Some(pb::artifact_descriptor_list_field::State::Value(Default::default())),
+    });
+    if let Some(pb::source_snapshot_field::State::Value(snapshot)) =
+        checkpoint.source_snapshot.as_mut().and_then(|f| f.state.as_mut())
+    {
+        snapshot.entities[0].digest = None;
+    }
+    world.put_this_checkpoint(&mut held, checkpoint.clone()).await.expect("puts");
+    let change = |r: &mut pb::OfferHandoffRequest| {
+        let packet = r.packet.as_mut().expect("a packet");
+        packet.artifact_descriptors.clone_from(&checkpoint.artifact_descriptors);
+        packet.source_snapshot.clone_from(&checkpoint.source_snapshot);
+    };
+    refused(world.offer_with(&mut held, REVIEWER, change).await, "BLIND_IMPOSSIBLE");
+    let allowed = |r: &mut pb::OfferHandoffRequest| {
+        change(r);
+        r.options = Some(pb::OfferOptions { echo_allowed: true, ..Default::default() });
+    };
+    let offered = world.offer_with(&mut held, REVIEWER, allowed).await.expect("offers");
+    let id = offered.outcome.expect("an outcome").handoff_id;
+    let claimed = world.claim(REVIEWER, &id).await.expect("claims");
+    let mut request = receipt_request(REVIEWER, &claimed);
+    let sources = request.receipt.as_mut().and_then(|r| r.source_snapshot.as_mut());
+    sources.expect("sources").entities[0].digest = None;
+    let done = world.acknowledge(REVIEWER, request).await.expect("receives");
+    assert!(assured(&done).iter().all(|(_, _, how)| *how == pb::EchoAssurance::Echoed));
+}
+
+fn assured(
+    done: &pb::AcknowledgeHandoffResponse,
+) -> Vec<(pb::ReceiptElement, String, pb::EchoAssurance)> {
+    let receipt = done.receipt.clone().expect("a receipt");
+    receipt.assurances.iter().map(|a| (a.element(), a.key.clone(), a.assurance())).collect()
+}
+
+// A record that says "fetched" of a value that was shown makes the proof a lie. REQ-059
+#[tokio::test]
+async fn a_receipt_says_what_was_fetched_and_what_was_only_echoed() {
+    let (world, held, claimed) = World::with_claimed().await;
+    let done = world.acknowledge(REVIEWER, receipt_request(REVIEWER, &claimed)).await;
+    let done = done.expect("receives");
+    for (element, key, how) in assured(&done) {
+        use pb::ReceiptElement as E;
+        let hashed = matches!(element, E::SourceSnapshot | E::Artifacts);
+        let wanted =
+            if hashed { pb::EchoAssurance::FetchedAndHashed } else { pb::EchoAssurance::Echoed };
+        assert_eq!(how, wanted, "{element:?} {key}");
+    }
+    assert_eq!(assured(&done).len(), 5);
+
+    // Back to the writer, who knew it all.
+    let outcome = done.outcome.expect("an outcome");
+    let mut at_reviewer = Held {
+        owner: REVIEWER.to_owned(),
+        instance: format!("{REVIEWER}-1"),
+        epoch: outcome.epoch,
+        revision: outcome.revision,
+        ..held
+    };
+    world.register(&[(WRITER, &[])]).await;
+    let claimed = world.offer_and_claim(&mut at_reviewer, WRITER).await;
+    assert!(claimed.blind);
+    let back = world.acknowledge(WRITER, receipt_request(WRITER, &claimed)).await;
+    let back = back.expect("receives");
+    assert!(assured(&back).iter().all(|(_, _, how)| *how == pb::EchoAssurance::Echoed));
+}
+
+// An open offer shows the digests: nothing in its receipt proves a reading. REQ-059
+#[tokio::test]
+async fn a_receipt_of_an_open_offer_is_only_echoed() {
+    let (world, mut held) = World::with_ready().await;
+    let open = |r: &mut pb::OfferHandoffRequest| {
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
+    };
+    let offered = world.offer_with(&mut held, REVIEWER, open).await.expect("offers");
+    assert!(!offered.blind);
+    let id = offered.outcome.expect("an outcome").handoff_id;
+    let claimed = world.claim(REVIEWER, &id).await.expect("claims");
+    let done = world.acknowledge(REVIEWER, receipt_request(REVIEWER, &claimed)).await;
+    let done = done.expect("receives");
+    assert!(assured(&done).iter().all(|(_, _, how)| *how == pb::EchoAssurance::Echoed));
+}
+
+// A boundary that nobody declared is still one when the accounts differ. REQ-059
+#[tokio::test]
+async fn an_offer_to_another_account_is_blind_by_default() {
+    let known: [(&str, &str, &[&str]); 4] = [
+        (WRITER, "svc-a", &[]),
+        ("agent:near", "svc-a", &["review"]),
+        (REVIEWER, "svc-b", &["review"]),
+        (VERIFIER, "svc-v", &[]),
+    ];
+    let world = World::with_accounts(&known).await;
+    for (receiver, blind) in [("agent:near", false), (REVIEWER, true), ("capability:review", true)]
+    {
+        let mut held = world
+            .task_with(|r| {
+                let boundary = i32::from(pb::Trait::TrustBoundary);
+                r.shape.as_mut().expect("a shape").traits.retain(|t| *t != boundary);
+            })
+            .await;
+        world.put_artifact(&mut held).await;
+        world.put_checkpoint(&mut held).await;
+        assert_eq!(world.offer(&mut held, receiver).await.blind, blind, "{receiver}");
+    }
+}
