@@ -41,6 +41,10 @@ fn example(name: &str) -> Command {
 // What an author copies first would not work.
 #[test]
 fn a_task_goes_from_one_example_to_the_other() {
+    // A run of this test alone has not built them.
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--examples"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert!(build.status().expect("builds").success());
     let mut serve = Command::new(env!("CARGO_BIN_EXE_baton"));
     serve.args(["serve", "--listen", "127.0.0.1:0", "--json", "--memory", "--test-mode"]);
     let mut broker = Running::start(serve.stderr(Stdio::null()));
