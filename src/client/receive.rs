@@ -11,12 +11,15 @@ use prost_types::Timestamp;
 use crate::proto::baton::v1 as pb;
 
 use super::agent::{Duties, Step};
+use super::retry::Backoff;
 use super::{Client, Failure, Owned, packet};
 
 /// How often a handoff is claimed anew after its lease lapsed.
 const CLAIMS_MAX: u32 = 3;
 /// How long to wait for another claimant's lease, if the broker does not say.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
+/// How long a claim may take to be seen by reads.
+const CLAIM_VISIBLE: Duration = Duration::from_secs(2);
 /// How often a lease is renewed if the broker gives no end for it.
 const RENEWAL: Duration = Duration::from_secs(5);
 /// The shortest time between renewals.
@@ -40,6 +43,9 @@ pub struct Offered {
 impl Offered {
     /// Fetches the content of an artifact that the broker keeps; empty if it is kept elsewhere.
     ///
+    /// A claim may be answered before it is on disk, and reads show only what is: what a claimant
+    /// may see can be unknown for a moment, so this asks again for a short while.
+    ///
     /// # Errors
     /// The broker refused, or cannot be reached.
     pub async fn content(&self, artifact_id: &str) -> Result<Vec<pb::ArtifactPart>, Failure> {
@@ -47,7 +53,13 @@ impl Offered {
             task_id: self.packet.task_id.clone(),
             artifact_id: artifact_id.to_owned(),
         };
-        Ok(self.client.get_artifact(request).await?.parts)
+        let mut backoff = Backoff::until(CLAIM_VISIBLE);
+        loop {
+            match self.client.get_artifact(request.clone()).await {
+                Err(failure) if failure.is(pb::Reason::NotFound) && backoff.pause().await => {}
+                other => return Ok(other?.parts),
+            }
+        }
     }
 }
 

@@ -13,7 +13,15 @@ use super::terms::{REVIEWER, WRITER};
 
 /// Plays all acts; true if each ended as it must.
 pub(super) async fn play(stage: &mut Stage, paths: &[PathBuf]) -> Result<bool, DemoError> {
-    let paths = paths.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let mut whole = Vec::new();
+    for path in paths {
+        let path = fs::canonicalize(path)?;
+        // A file that is named twice is one source.
+        if !whole.contains(&path) {
+            whole.push(path);
+        }
+    }
+    let paths = whole;
     let at = stage.address().to_owned();
     stage.teller.headline(&format!(
         "A broker listens on {at}. A writer, a reviewer, a verifier and a checker are processes \

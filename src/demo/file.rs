@@ -20,6 +20,8 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct File {
     /// Its name, without folders.
     pub(super) name: String,
+    /// Its identifier as a source.
+    pub(super) id: String,
     /// Where it is.
     pub(super) uri: String,
     /// Its version: the time of its last change. A plain file has no better one.
@@ -42,13 +44,32 @@ impl File {
         let changed = about.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         let changed = changed.unwrap_or_default();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
         Ok(Self {
-            name: name.chars().filter(|c| !c.is_control()).collect(),
+            id: format!("file:{name}"),
+            name,
             uri: uri_of(&path),
             version: format!("changed {}.{:06}", changed.as_secs(), changed.subsec_micros()),
             digest: packet::digest(&bytes),
             bytes,
         })
+    }
+
+    /// Reads files, each once, and tells those of one name apart by a number.
+    pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>, String> {
+        let mut files: Vec<Self> = Vec::new();
+        for path in paths {
+            let mut file = Self::read(path)?;
+            if files.iter().any(|other| other.uri == file.uri) {
+                continue;
+            }
+            let namesakes = files.iter().filter(|other| other.name == file.name).count();
+            if namesakes > 0 {
+                file.id = format!("{}#{}", file.id, namesakes + 1);
+            }
+            files.push(file);
+        }
+        Ok(files)
     }
 
     /// Reads the file that a source's location names.
@@ -60,7 +81,7 @@ impl File {
     /// The source, as a snapshot names it.
     pub(super) fn entity(&self) -> pb::SourceEntity {
         pb::SourceEntity {
-            entity_id: format!("file:{}", self.name),
+            entity_id: self.id.clone(),
             version: self.version.clone(),
             digest: Some(self.digest.clone()),
             obtained_at: Some(packet::now()),
@@ -213,6 +234,7 @@ mod tests {
     fn sections_are_found_outside_of_code() {
         let file = File {
             name: "a.md".to_owned(),
+            id: String::new(),
             uri: String::new(),
             version: String::new(),
             digest: String::new(),

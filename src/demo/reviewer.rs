@@ -71,7 +71,10 @@ impl Duties for Desk {
         let read = if self.part.copy { copied(offered) } else { read(offered).await };
         match read {
             Ok(readings) => Verdict::Receipt(readings),
-            Err((element, reason)) => Verdict::Reject { element, reason },
+            Err((element, reason)) => {
+                Report::new("failed", format!("cannot read what it was offered: {reason}")).tell();
+                Verdict::Reject { element, reason }
+            }
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) fn creation(files: &[File], instance_id: &str) -> pb::CreateTaskReque
         ..Default::default()
     });
     let inputs = files.iter().map(|file| pb::SourceRef {
-        entity_id: file.entity().entity_id,
+        entity_id: file.id.clone(),
         scope: "the whole file".to_owned(),
         authority: "given by the user".to_owned(),
     });

@@ -34,8 +34,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) async fn play(&self, client: Client) -> Result<(), DemoError> {
-        let read = self.paths.iter().map(|path| File::read(path)).collect::<Result<Vec<_>, _>>();
-        let files = read.map_err(DemoError::Usage)?;
+        let files = File::read_all(&self.paths).map_err(DemoError::Usage)?;
         let instance_id = format!("writer-{}", std::process::id());
         let created = client.create_task(terms::creation(&files, &instance_id)).await?;
         let mut owned = Owned::new(client.clone(), &instance_id, created.outcome.as_ref())?;
