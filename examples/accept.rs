@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use baton::client::packet::{self, artifacts_of, sources_of};
-use baton::client::{Agent, Client, Failure, Duties, Identity, Offered, Owned, Readings, Verdict};
+use baton::client::{Agent, Client, Duties, Failure, Identity, Offered, Owned, Readings, Verdict};
 use baton::core::contract::example;
 use baton::proto::baton::v1 as pb;
 use tokio::sync::Notify;
@@ -47,7 +47,7 @@ impl Duties for Reviewer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or("http://127.0.0.1:7717".to_owned());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7717".to_owned());
     let client = Client::connect(&address, Identity::principal("agent:reviewer")).await?;
     let card = baton::proto::lf::a2a::v1::AgentCard {
         name: "reviewer".to_owned(),

@@ -9,7 +9,7 @@ use baton::proto::baton::v1 as pb;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or("http://127.0.0.1:7717".to_owned());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7717".to_owned());
     let client = Client::connect(&address, Identity::principal("agent:writer")).await?;
 
     // Your contract, checkpoint and artifact go here; these are complete ones of an example.
@@ -62,12 +62,13 @@ fn resume_invariants() -> Vec<pb::ResumeInvariantStatement> {
 }
 
 async fn ended(client: &Client, handoff_id: String) -> Result<pb::HandoffStatus, Failure> {
+    let mut look = tokio::time::interval(std::time::Duration::from_millis(100));
     loop {
+        look.tick().await;
         let request = pb::GetHandoffRequest { handoff_id: handoff_id.clone() };
         let handoff = client.get_handoff(request).await?.handoff.unwrap_or_default();
         if handoff.status() != pb::HandoffStatus::Pending {
             return Ok(handoff.status());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }

@@ -1,5 +1,8 @@
 //! The examples that an agent's author begins with, against a broker.
 
+// A test stops at the first surprise.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -57,8 +57,8 @@ impl PacketFacts {
         sources.chain(artifacts)
     }
 
-    /// True if `spells` of a text that the receiver has to repeat word by word, so that it cannot be
-    /// masked: the keys and versions of what the packet binds, and its scope.
+    /// True if `spells` of a text that the receiver has to repeat word by word, so that it cannot
+    /// be masked: the keys and versions of what the packet binds, and its scope.
     pub fn repeated(&self, spells: impl Fn(&str) -> bool) -> bool {
         let sources = self.sources.iter().flatten();
         let sources = sources.flat_map(|(id, (version, _))| [id.as_str(), version.as_str()]);
