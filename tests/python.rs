@@ -149,15 +149,16 @@ fn control_moves_between_agents_in_python() {
     let mut agent = setting.run("agent.py", &[]);
     agent.line_with("registered");
     let mut offer = setting.run("offer.py", &setting.sources());
+    // The agent first: if it does not receive, the offer only waits.
+    let (code, said) = agent.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("under epoch 2"), "{said}");
+    assert!(said.contains("next action: review the draft"), "{said}");
     let (code, said) = offer.end();
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("RECEIVED by agent:reviewer"), "{said}");
     assert!(said.contains("chain verified"), "{said}");
     assert!(said.contains("packet digest recomputed: sha256:"), "{said}");
-    let (code, said) = agent.end();
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("under epoch 2"), "{said}");
-    assert!(said.contains("next action: review the draft"), "{said}");
 }
 
 // An agent that verifies would take control of work on sources that have changed.
