@@ -20,6 +20,7 @@
 //! | [`server`] | assembly: one port, all services, one end |
 //! | [`client`] | calls that are repeated safely, and the loop of an agent |
 //! | [`cli`] | the command `baton` |
+//! | [`demo`] | a handoff shown between real processes, on real files |
 //! | [`bench`] | durable handoffs against bare calls and bare syncs |
 //! | [`config`], [`principals`], [`telemetry`] | leaves: keys and defaults, who may call, the log |
 //!
