@@ -126,6 +126,19 @@ impl Reader {
         if let Some((at, task)) = kept {
             return Ok((at == *namespace).then_some(task));
         }
+        self.settled_task(namespace, id).await
+    }
+
+    /// A task with what is applied and not yet synced: waits until that is on disk. For who was
+    /// answered before the sync (a claimant) and now reads what its claim gives it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn settled_task(
+        &self,
+        namespace: &Namespace,
+        id: &TaskId,
+    ) -> Result<Option<Arc<Task>>, Error> {
         let Some(stored) = self.value(key::task(namespace, id)).await? else { return Ok(None) };
         let stored = decode_task(&stored).map_err(damaged)?;
         Ok(Some(Arc::new(stored.task)))

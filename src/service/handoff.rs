@@ -374,7 +374,14 @@ impl Desk {
         &self,
         request: Request<pb::GetHandoffRequest>,
     ) -> Result<pb::GetHandoffResponse, Error> {
-        let (seen, handoff) = self.named_handoff(&request, &request.get_ref().handoff_id).await?;
+        let (mut seen, mut handoff) =
+            self.named_handoff(&request, &request.get_ref().handoff_id).await?;
+        if seen.sight == Sight::Receiver {
+            seen = self.settled(seen).await?;
+            if let Some(latest) = seen.task.handoff.as_ref().filter(|h| h.id == handoff.id) {
+                handoff = latest.clone();
+            }
+        }
         let me = &seen.caller.party.principal;
         let claimed = handoff.claim.as_ref().is_some_and(|c| c.claimant.principal == *me);
         let received = handoff.received.as_ref().is_some_and(|r| r.receiver == *me);

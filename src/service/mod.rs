@@ -88,6 +88,18 @@ impl Desk {
         }
     }
 
+    /// The same task after all that is under way. A claim is answered before its sync, so its
+    /// claimant may ask for what the claim gives it before reads show the claim.
+    async fn settled(&self, seen: Seen) -> Result<Seen, Error> {
+        let (caller, id) = (seen.caller, &seen.task.id);
+        let found = self.broker.reader().settled_task(&caller.namespace, id).await?;
+        let task = found.ok_or_else(|| no_such_task(id))?;
+        match sight(&task, &caller) {
+            Sight::None => Err(no_such_task(id).into()),
+            sight => Ok(Seen { caller, task, sight }),
+        }
+    }
+
     /// The handoff and its task, if the caller may see anything of it: as its receiver, or as a
     /// party of the task that sees that far.
     async fn seen_handoff(

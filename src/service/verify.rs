@@ -22,7 +22,10 @@ impl Desk {
         &self,
         request: Request<pb::GetArtifactRequest>,
     ) -> Result<pb::GetArtifactResponse, Error> {
-        let seen = self.named_task(&request, &request.get_ref().task_id).await?;
+        let mut seen = self.named_task(&request, &request.get_ref().task_id).await?;
+        if seen.sight == Sight::Receiver {
+            seen = self.settled(seen).await?;
+        }
         let mut violations = Violations::default();
         let id = ArtifactId::parse(&request.get_ref().artifact_id);
         let id = violations.take("artifact_id", id);
