@@ -48,13 +48,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     packet.history_pointer = offered.history_pointer;
     packet.execution_evidence = offered.execution_evidence;
     let handoff_id = task.offer(packet, None).await?.outcome.unwrap_or_default().handoff_id;
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
     loop {
+        looks.tick().await;
         let request = pb::GetHandoffRequest { handoff_id: handoff_id.clone() };
         let status = client.get_handoff(request).await?.handoff.unwrap_or_default().status();
         if status != pb::HandoffStatus::Pending {
             println!("{}", status.as_str_name());
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
