@@ -1,11 +1,7 @@
 //! The examples that an agent's author begins with, against a broker.
 
-<<<<<<< HEAD
 // A test stops at the first surprise.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
-=======
-#![allow(clippy::expect_used, clippy::indexing_slicing)]
->>>>>>> ca0e6dd (The demo ends when its processes have ended)
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
