@@ -24,21 +24,17 @@ impl Duties for Reviewer {
             });
         }
         for artifact in artifacts_of(offered.packet.artifact_descriptors.as_ref()) {
-            let content = offered.content(&artifact.id).await;
-            let digest = content.ok().and_then(|parts| packet::content_digest(&parts).ok());
+            let parts = offered.content(&artifact.id).await.unwrap_or_default();
+            let digest = packet::content_digest(&parts).unwrap_or_default();
             let (id, version) = (artifact.id.clone(), artifact.version.clone());
-            read.artifacts.push(pb::ArtifactEcho {
-                id,
-                version,
-                digest: digest.unwrap_or_default(),
-            });
+            read.artifacts.push(pb::ArtifactEcho { id, version, digest });
         }
         Verdict::Receipt(read)
     }
 
     async fn work(&self, task: Owned, resume: pb::GetResumeSetResponse) -> Result<(), Failure> {
-        let checkpoint = resume.checkpoint.unwrap_or_default();
-        let next = packet::text_of(checkpoint.next_action.as_ref()).unwrap_or_default();
+        let next = resume.checkpoint.and_then(|checkpoint| checkpoint.next_action);
+        let next = packet::text_of(next.as_ref()).unwrap_or_default();
         println!("owner of {} under epoch {}: {next}", task.task_id(), task.epoch());
         self.0.notify_one();
         Ok(())
@@ -47,7 +43,7 @@ impl Duties for Reviewer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7717".to_owned());
+    let address = std::env::args().nth(1).ok_or("name the broker's address")?;
     let client = Client::connect(&address, Identity::principal("agent:reviewer")).await?;
     let card = baton::proto::lf::a2a::v1::AgentCard {
         name: "reviewer".to_owned(),
@@ -60,7 +56,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("registered");
     let reviewer = Arc::new(Reviewer(Notify::new()));
     let done = Arc::clone(&reviewer);
-    let instance = format!("accept-{}", std::process::id());
-    Agent::new(client, instance).run(reviewer, async move { done.0.notified().await }).await?;
-    Ok(())
+    let agent = Agent::new(client, format!("accept-{}", std::process::id()));
+    Ok(agent.run(reviewer, async move { done.0.notified().await }).await?)
 }

@@ -37,6 +37,7 @@ pub struct Offered {
     /// When the offer ends by itself.
     pub deadline: Option<Timestamp>,
     client: Client,
+    instance_id: String,
     renewal: Duration,
 }
 
@@ -44,7 +45,8 @@ impl Offered {
     /// Fetches the content of an artifact that the broker keeps; empty if it is kept elsewhere.
     ///
     /// A claim may be answered before it is on disk, and reads show only what is: what a claimant
-    /// may see can be unknown for a moment, so this asks again for a short while.
+    /// may see can be unknown for a moment, or for good if the broker crashed in it. So this asks
+    /// again for a short while, and claims again if the claim is gone.
     ///
     /// # Errors
     /// The broker refused, or cannot be reached.
@@ -56,9 +58,26 @@ impl Offered {
         let mut backoff = Backoff::until(CLAIM_VISIBLE);
         loop {
             match self.client.get_artifact(request.clone()).await {
-                Err(failure) if failure.is(pb::Reason::NotFound) && backoff.pause().await => {}
+                Err(failure) if failure.is(pb::Reason::NotFound) && backoff.pause().await => {
+                    self.hold().await?;
+                }
                 other => return Ok(other?.parts),
             }
+        }
+    }
+
+    /// Renews the claim, or makes it again if it is gone.
+    async fn hold(&self) -> Result<(), Failure> {
+        match renewed(&self.client, &self.instance_id, &self.packet.handoff_id).await {
+            Err(failure) if claim_is_gone(&failure) => {
+                let request = pb::ClaimHandoffRequest {
+                    request_id: String::new(),
+                    handoff_id: self.packet.handoff_id.clone(),
+                    instance_id: self.instance_id.clone(),
+                };
+                self.client.claim_handoff(request).await.map(|_| ())
+            }
+            other => other,
         }
     }
 }
@@ -165,6 +184,7 @@ async fn claim(client: &Client, instance_id: &str, handoff_id: &str) -> Result<O
         blind: claimed.blind,
         deadline: claimed.deadline,
         client: client.clone(),
+        instance_id: instance_id.to_owned(),
     })
 }
 
@@ -176,17 +196,21 @@ fn renewal(outcome: Option<&pb::Outcome>) -> Duration {
     lease.map_or(RENEWAL, |micros| Duration::from_micros(micros / 3)).max(RENEWAL_MIN)
 }
 
+async fn renewed(client: &Client, instance_id: &str, handoff_id: &str) -> Result<(), Failure> {
+    let request = pb::RenewClaimRequest {
+        request_id: String::new(),
+        handoff_id: handoff_id.to_owned(),
+        instance_id: instance_id.to_owned(),
+    };
+    client.renew_claim(request).await.map(|_| ())
+}
+
 /// Renews the lease until the broker says that it is lost.
 async fn renew(client: &Client, instance_id: &str, offered: &Offered) -> Failure {
     loop {
         tokio::time::sleep(offered.renewal).await;
-        let request = pb::RenewClaimRequest {
-            request_id: String::new(),
-            handoff_id: offered.packet.handoff_id.clone(),
-            instance_id: instance_id.to_owned(),
-        };
-        match client.renew_claim(request).await {
-            Ok(_) => {}
+        match renewed(client, instance_id, &offered.packet.handoff_id).await {
+            Ok(()) => {}
             // A frozen task keeps its offer and its claim; an unreachable broker may come back. And
             // once received there is nothing to renew: the receipt under way settles it.
             Err(failure) => match failure.reason {

@@ -82,17 +82,19 @@ impl Demo {
         let paths = self.paths()?;
         blocking(async {
             let teller = Teller { json: self.json };
-            let playing = async {
-                let mut stage = Stage::build(teller, self.fault).await?;
-                acts::play(&mut stage, &paths).await
+            let mut stage = tokio::select! {
+                built = Stage::build(teller, self.fault) => built?,
+                () = interrupted() => return Err(DemoError::wrong("interrupted")),
             };
-            tokio::select! {
-                played = playing => played,
+            let played = tokio::select! {
+                played = acts::play(&mut stage, &paths) => played,
                 () = tokio::time::sleep(DEMO_LONGEST) => {
                     Err(DemoError::wrong("the demo did not come to its end in three minutes"))
                 }
                 () = interrupted() => Err(DemoError::wrong("interrupted")),
-            }
+            };
+            stage.close().await;
+            played
         })
     }
 

@@ -182,6 +182,15 @@ impl Stage {
         Ok(id)
     }
 
+    /// Ends what still runs, and waits until it has: only then can its folder be removed.
+    pub(super) async fn close(mut self) {
+        // What cannot be killed any more has ended.
+        let _ = timeout(STEP_LONGEST, self.broker.child.kill()).await;
+        if let Some(front) = &mut self.false_broker {
+            let _ = timeout(STEP_LONGEST, front.child.kill()).await;
+        }
+    }
+
     /// Starts the broker again, on the same port and data.
     pub(super) async fn restart_broker(&mut self) -> Result<(), DemoError> {
         let address = self.broker.address.trim_start_matches("http://").to_owned();
