@@ -3,11 +3,14 @@
 // A test stops at the first surprise.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod acceptance;
 mod blind;
 mod offers;
+mod ownership;
 mod packets;
 mod receipts;
 mod recorder;
 mod scopes;
 mod steps;
+mod visibility;
 mod world;

@@ -264,7 +264,7 @@ pub(crate) fn report(runtime: pb::RuntimeStatus) -> pb::StatusReport {
         resume_condition: text("the catalogue answers again"),
         next_safe_action: text("read the checkpoint"),
         released_by: if waits { pb::ReleasedBy::Other } else { pb::ReleasedBy::Unspecified }.into(),
-        evidence: text("trace-0"),
+        evidence: "trace-0".to_owned(),
         ..Default::default()
     }
 }
