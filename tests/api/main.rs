@@ -5,9 +5,12 @@
 
 mod acceptance;
 mod blind;
+mod events;
+mod idempotency;
 mod offers;
 mod ownership;
 mod packets;
+mod races;
 mod receipts;
 mod recorder;
 mod scopes;

@@ -300,3 +300,17 @@ pub(crate) fn count(events: &[pb::Event], is: impl Fn(&pb::event::Detail) -> boo
 pub(crate) fn receipts(events: &[pb::Event]) -> usize {
     count(events, |d| matches!(d, pb::event::Detail::HandoffReceived(_)))
 }
+
+impl World {
+    /// What the writer holds after a creation.
+    pub(crate) fn held(&self, created: &pb::Outcome) -> Held {
+        Held {
+            task_id: created.task_id.clone(),
+            owner: WRITER.to_owned(),
+            instance: "writer-1".to_owned(),
+            epoch: created.epoch,
+            revision: created.revision,
+            checkpoint: None,
+        }
+    }
+}
