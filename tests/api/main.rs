@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod acceptance;
+mod bad_input;
 mod blind;
 mod events;
 mod idempotency;
