@@ -127,7 +127,8 @@ impl Desk {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
         let mut message = request.into_inner();
-        let content = content(&message)?;
+        // Kept until the request is judged: what has no canonical form has a finding of its own.
+        let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let guarded = guard::guard(message.guard.as_ref(), &mut violations);
@@ -147,7 +148,7 @@ impl Desk {
         let Prepared { terms, document } = self.prepare(&seen, given, facts, options, &on).await?;
         let command = Command::Offer(Box::new(OfferHandoff { guard: guarded, terms, supersedes }));
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(content, at, command, vec![document]).await?;
+        let done = self.command(content?, at, command, vec![document]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferHandoffResponse {
             outcome: outcome(&done),
@@ -164,7 +165,8 @@ impl Desk {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
         let mut message = request.into_inner();
-        let content = content(&message)?;
+        // Kept until the request is judged: what has no canonical form has a finding of its own.
+        let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let revision =
@@ -183,7 +185,7 @@ impl Desk {
         let offer = OfferOnBehalf { revision, terms, note: said.digest };
         let at = (seen.caller.clone(), id, seen.task.id.clone());
         let command = Command::OfferOnBehalf(Box::new(offer));
-        let done = self.command(content, at, command, vec![document, said]).await?;
+        let done = self.command(content?, at, command, vec![document, said]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferOnBehalfResponse {
             outcome: outcome(&done),
