@@ -23,7 +23,7 @@ use crate::wire::receipt;
 use crate::wire::violations::Violations;
 use crate::wire::{guard, time};
 
-use super::control::reasoned;
+use super::control::said;
 use super::offer::{DecidedOn, Options, Prepared};
 use super::show::whole_receipt;
 use super::watch::receivers;
@@ -312,8 +312,8 @@ impl Desk {
             0 => Some(None),
             n => violations.take("failing_element", element_from_pb(n)).map(Some),
         };
-        let (named, failing) = violations.finish(named.zip(failing))?;
-        let (id, said) = reasoned(&message.request_id, &message.reason)?;
+        let said = said(&message.request_id, &message.reason, &mut violations);
+        let ((named, failing), (id, said)) = violations.finish(named.zip(failing).zip(said))?;
         let eligible = self.eligible(&seen.caller, &seen.task, &handoff.receiver).await?;
         let command = Command::Reject(RejectHandoff {
             handoff: handoff.id.clone(),
