@@ -79,14 +79,14 @@ async fn a_missing_or_an_unknown_enum_value_is_refused() {
     faults(&status.expect_err("refused"), &["filter"]);
     let offered = world.offer(&mut held, REVIEWER).await;
     let request = pb::RejectHandoffRequest {
-        request_id: fresh(),
         handoff_id: offered.outcome.expect("one").handoff_id,
         failing_element: 77,
-        reason: "no".to_owned(),
+        packet_digest: "none".to_owned(),
         ..Default::default()
     };
     let status = world.handoffs().reject_handoff(by(REVIEWER, request)).await;
-    faults(&status.expect_err("refused"), &["failing_element"]);
+    let wanted = ["failing_element", "packet_digest", "request_id", "reason"];
+    faults(&status.expect_err("refused"), &wanted);
 }
 
 // An id without bounds becomes a key without bounds. REQ-255

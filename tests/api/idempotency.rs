@@ -38,6 +38,7 @@ macro_rules! twice {
 
 // A lost answer is asked for again: a second effect would be a second invoice. REQ-255
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one call after the other")]
 async fn every_change_is_safe_to_repeat_and_never_mistaken_for_another() {
     let world = World::new().await;
     world.register(&[(REVIEWER, &["review"])]).await;
@@ -138,6 +139,7 @@ async fn every_change_is_safe_to_repeat_and_never_mistaken_for_another() {
     handoffs(&world, held).await;
 }
 
+#[expect(clippy::too_many_lines, reason = "one call after the other")]
 async fn handoffs(world: &World, mut held: crate::world::Held) {
     let writer = |m| by(WRITER, m);
     let other = |r: &mut pb::OfferHandoffRequest| {

@@ -16,6 +16,7 @@ fn bytes(status: &Status) -> (tonic::Code, String, Vec<u8>, Vec<String>) {
 }
 
 /// What a stranger gets from every call that names a task or a handoff.
+#[expect(clippy::too_many_lines, reason = "one call after the other")]
 async fn all_answers(world: &World, held: &Held, handoff_id: &str) -> Vec<(&'static str, Status)> {
     let stranger = "agent:stranger";
     let request_id = || "018f4e9a-7b2c-7d3e-8f10-2a3b4c5d6e7f".to_owned();
