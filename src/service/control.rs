@@ -73,8 +73,18 @@ impl Desk {
 /// A request with a required reason.
 pub(super) fn reasoned(request_id: &str, reason: &str) -> Result<(RequestId, Sealed), Error> {
     let mut violations = Violations::default();
-    let id = guard::request_id(request_id, &mut violations);
-    let text = guard::text(reason, "reason", &mut violations);
+    let said = said(request_id, reason, &mut violations);
+    Ok(violations.finish(said)?)
+}
+
+/// The same for a call with more to find fault with.
+pub(super) fn said(
+    request_id: &str,
+    reason: &str,
+    violations: &mut Violations,
+) -> Option<(RequestId, Sealed)> {
+    let id = guard::request_id(request_id, violations);
+    let text = guard::text(reason, "reason", violations);
     let said = text.and_then(|text| violations.take("reason", note(&text)));
-    Ok(violations.finish(id.zip(said))?)
+    id.zip(said)
 }

@@ -23,7 +23,7 @@ use crate::wire::receipt;
 use crate::wire::violations::Violations;
 use crate::wire::{guard, time};
 
-use super::control::reasoned;
+use super::control::said;
 use super::offer::{DecidedOn, Options, Prepared};
 use super::show::whole_receipt;
 use super::watch::receivers;
@@ -127,7 +127,8 @@ impl Desk {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
         let mut message = request.into_inner();
-        let content = content(&message)?;
+        // Kept until the request is judged: what has no canonical form has a finding of its own.
+        let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let guarded = guard::guard(message.guard.as_ref(), &mut violations);
@@ -147,7 +148,7 @@ impl Desk {
         let Prepared { terms, document } = self.prepare(&seen, given, facts, options, &on).await?;
         let command = Command::Offer(Box::new(OfferHandoff { guard: guarded, terms, supersedes }));
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(content, at, command, vec![document]).await?;
+        let done = self.command(content?, at, command, vec![document]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferHandoffResponse {
             outcome: outcome(&done),
@@ -164,7 +165,8 @@ impl Desk {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
         let mut message = request.into_inner();
-        let content = content(&message)?;
+        // Kept until the request is judged: what has no canonical form has a finding of its own.
+        let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let revision =
@@ -183,7 +185,7 @@ impl Desk {
         let offer = OfferOnBehalf { revision, terms, note: said.digest };
         let at = (seen.caller.clone(), id, seen.task.id.clone());
         let command = Command::OfferOnBehalf(Box::new(offer));
-        let done = self.command(content, at, command, vec![document, said]).await?;
+        let done = self.command(content?, at, command, vec![document, said]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferOnBehalfResponse {
             outcome: outcome(&done),
@@ -310,8 +312,8 @@ impl Desk {
             0 => Some(None),
             n => violations.take("failing_element", element_from_pb(n)).map(Some),
         };
-        let (named, failing) = violations.finish(named.zip(failing))?;
-        let (id, said) = reasoned(&message.request_id, &message.reason)?;
+        let said = said(&message.request_id, &message.reason, &mut violations);
+        let ((named, failing), (id, said)) = violations.finish(named.zip(failing).zip(said))?;
         let eligible = self.eligible(&seen.caller, &seen.task, &handoff.receiver).await?;
         let command = Command::Reject(RejectHandoff {
             handoff: handoff.id.clone(),

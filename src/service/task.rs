@@ -375,6 +375,7 @@ impl Desk {
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let guarded = guard::guard(message.guard.as_ref(), &mut violations);
+        work::check_inline(&message.parts)?;
         let parsed = guarded.and_then(|g| work::artifact(&message, g, &mut violations));
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let descriptor = pb::ArtifactDescriptor {

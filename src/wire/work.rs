@@ -413,16 +413,6 @@ fn content(
         });
     }
     let (digest, size) = parts_digest(&request.parts, violations)?;
-    if size > CONTENT_BYTES_MAX as u64 {
-        violations.add(
-            "parts",
-            format!(
-                "have {size} bytes; at most {CONTENT_BYTES_MAX} are kept inline. Store the content \
-                 elsewhere and give location and digest"
-            ),
-        );
-        return None;
-    }
     if descriptor.digest.as_ref().is_some_and(|given| *given != digest.to_string()) {
         violations.add("descriptor.digest", format!("is not the digest of the content, {digest}"));
     }
@@ -441,6 +431,32 @@ fn content(
 }
 
 /// The digest and size of inline content. Source: design section 9.
+/// Refuses content that is too large to be kept by the broker.
+///
+/// # Errors
+/// `LARGE_PAYLOAD_INLINE` with the size.
+pub fn check_inline(parts: &[pb::ArtifactPart]) -> Result<(), Refusal> {
+    let size = |part: &pb::ArtifactPart| match &part.content {
+        Some(Content::Raw(raw)) => raw.len(),
+        Some(Content::Text(text)) => text.len(),
+        None => 0,
+    };
+    let size: usize = parts.iter().map(size).sum();
+    if size <= CONTENT_BYTES_MAX {
+        return Ok(());
+    }
+    let violation =
+        Violation { field: "parts".to_owned(), description: format!("have {size} bytes") };
+    Err(Refusal::new(
+        Reason::LargePayloadInline,
+        format!(
+            "parts have {size} bytes; at most {CONTENT_BYTES_MAX} are kept inline. Store the \
+             content elsewhere and give location and digest"
+        ),
+    )
+    .with_violations(vec![violation]))
+}
+
 fn parts_digest(parts: &[pb::ArtifactPart], violations: &mut Violations) -> Option<(Digest, u64)> {
     let mut digests = Vec::new();
     let mut size = 0_u64;

@@ -6,6 +6,29 @@ use baton::proto::baton::v1 as pb;
 
 use crate::world::{Held, fresh};
 
+/// The creation of a task of the example.
+pub(crate) fn create_request(
+    change: impl FnOnce(&mut pb::CreateTaskRequest),
+) -> pb::CreateTaskRequest {
+    let mut contract = example::contract();
+    contract.task_id = None;
+    let mut request = pb::CreateTaskRequest {
+        request_id: fresh(),
+        contract: Some(contract),
+        shape: Some(example::shape()),
+        policy: Some(pb::TaskPolicy {
+            verifiers: vec!["verifier:readback-1".to_owned()],
+            ..Default::default()
+        }),
+        scope: Some(pb::AuthorizationScope { principal: String::new(), ..packet_scope("") }),
+        instance_id: "writer-1".to_owned(),
+        task_class: "review".to_owned(),
+        context_id: String::new(),
+    };
+    change(&mut request);
+    request
+}
+
 /// The scope of the example's packet, for `principal`.
 pub(crate) fn packet_scope(principal: &str) -> pb::AuthorizationScope {
     let packet = example::packet("00000000-0000-7000-8000-000000000000");

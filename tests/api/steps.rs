@@ -264,7 +264,7 @@ pub(crate) fn report(runtime: pb::RuntimeStatus) -> pb::StatusReport {
         resume_condition: text("the catalogue answers again"),
         next_safe_action: text("read the checkpoint"),
         released_by: if waits { pb::ReleasedBy::Other } else { pb::ReleasedBy::Unspecified }.into(),
-        evidence: text("trace-0"),
+        evidence: "trace-0".to_owned(),
         ..Default::default()
     }
 }
@@ -299,4 +299,18 @@ pub(crate) fn count(events: &[pb::Event], is: impl Fn(&pb::event::Detail) -> boo
 /// How many receipts moved control.
 pub(crate) fn receipts(events: &[pb::Event]) -> usize {
     count(events, |d| matches!(d, pb::event::Detail::HandoffReceived(_)))
+}
+
+impl World {
+    /// What the writer holds after a creation.
+    pub(crate) fn held(&self, created: &pb::Outcome) -> Held {
+        Held {
+            task_id: created.task_id.clone(),
+            owner: WRITER.to_owned(),
+            instance: "writer-1".to_owned(),
+            epoch: created.epoch,
+            revision: created.revision,
+            checkpoint: None,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::packets::{example_artifact, offer_request, packet_scope};
+use crate::packets::{create_request, example_artifact, offer_request};
 use baton::broker::{Broker, Clock, Directory, ManualClock, Setup};
 use baton::core::contract::example;
 use baton::core::time::Timestamp;
@@ -250,22 +250,7 @@ impl World {
     }
 
     pub(crate) async fn task_with(&self, change: impl FnOnce(&mut pb::CreateTaskRequest)) -> Held {
-        let mut contract = example::contract();
-        contract.task_id = None;
-        let mut request = pb::CreateTaskRequest {
-            request_id: fresh(),
-            contract: Some(contract),
-            shape: Some(example::shape()),
-            policy: Some(pb::TaskPolicy {
-                verifiers: vec!["verifier:readback-1".to_owned()],
-                ..Default::default()
-            }),
-            scope: Some(pb::AuthorizationScope { principal: String::new(), ..packet_scope("") }),
-            instance_id: "writer-1".to_owned(),
-            task_class: "review".to_owned(),
-            context_id: String::new(),
-        };
-        change(&mut request);
+        let request = create_request(change);
         let instance = request.instance_id.clone();
         let created = self.tasks().create_task(by("agent:writer", request)).await;
         let outcome = created.expect("creates").into_inner().outcome.expect("an outcome");
