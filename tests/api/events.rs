@@ -1,4 +1,5 @@
-//! The record of a task: nothing missing, nothing changed afterwards, and the state follows from it.
+//! The record of a task: nothing missing, nothing changed afterwards, and the state follows from
+//! it.
 
 use baton::core::event::Event;
 use baton::core::task::{Task, apply};
