@@ -91,7 +91,7 @@ struct Driver {
     holder: usize,
     epoch: u64,
     revision: u64,
-    /// Receipts that were acknowledged: control moved so often.
+    /// Receipts and resumes that were acknowledged: the epoch rose so often.
     moves: u64,
 }
 
@@ -265,24 +265,17 @@ async fn check_record(broker: &Broker, driver: &Driver) {
         let digest = baton::wire::event::event_digest(&event).unwrap().to_string();
         assert_eq!(event.digest, digest);
         head = digest;
-        moves += u64::from(matches!(event.detail, Some(pb::event::Detail::HandoffReceived(_))));
+        moves += u64::from(matches!(
+            event.detail,
+            Some(pb::event::Detail::HandoffReceived(_) | pb::event::Detail::OwnershipResumed(_))
+        ));
     }
     assert_eq!((head, moves), (task.chain_head, driver.moves));
     assert_eq!(task.owner, AGENTS[driver.holder]);
 }
 
-/// Goes on until the broker is gone; gives the driver back with its unanswered step.
-async fn drive(mut driver: Driver, channel: Channel) -> Driver {
-    while driver.go(&channel).await.is_ok() {}
-    driver
-}
-
-// What is lost or doubled in a crash is what users of such systems lose money by.
-// REQ-042, HR-16
-#[tokio::test]
-async fn a_hundred_kills_lose_nothing_and_double_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let mut broker = Broker::start(data.path()).await;
+/// Registers the agents, so that they can be offered tasks.
+async fn register(broker: &Broker) {
     for agent in AGENTS {
         let request = pb::RegisterAgentRequest {
             request_id: fresh(),
@@ -297,6 +290,21 @@ async fn a_hundred_kills_lose_nothing_and_double_nothing() {
         let mut agents = AgentServiceClient::new(broker.channel.clone());
         agents.register_agent(by(agent, request)).await.expect("registers");
     }
+}
+
+/// Goes on until the broker is gone; gives the driver back with its unanswered step.
+async fn drive(mut driver: Driver, channel: Channel) -> Driver {
+    while driver.go(&channel).await.is_ok() {}
+    driver
+}
+
+// What is lost or doubled in a crash is what users of such systems lose money by.
+// REQ-042, HR-16
+#[tokio::test]
+async fn a_hundred_kills_lose_nothing_and_double_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(data.path()).await;
+    register(&broker).await;
     let mut drivers = Vec::new();
     for _ in 0..TASKS {
         drivers.push(Driver::new(&broker).await);
@@ -328,5 +336,86 @@ async fn a_hundred_kills_lose_nothing_and_double_nothing() {
     assert!(moves > u64::from(ROUNDS), "only {moves} handoffs in {ROUNDS} rounds");
     for driver in &drivers {
         check_record(&broker, driver).await;
+    }
+}
+
+// An agent that dies in the middle must find its tasks again, and its old process must be fenced,
+// while others go on undisturbed.
+// REQ-067, REQ-260
+#[tokio::test]
+async fn agents_that_are_killed_under_load_go_on_where_they_were() {
+    let data = tempfile::tempdir().unwrap();
+    let broker = Broker::start(data.path()).await;
+    register(&broker).await;
+    let mut drivers = Vec::new();
+    for _ in 0..TASKS {
+        drivers.push(Driver::new(&broker).await);
+    }
+    for round in 0..30_u32 {
+        let running: Vec<_> = drivers
+            .iter()
+            .map(|driver| {
+                let shared = std::sync::Arc::new(tokio::sync::Mutex::new(driver.clone()));
+                let (theirs, channel) = (std::sync::Arc::clone(&shared), broker.channel.clone());
+                let work =
+                    tokio::spawn(
+                        async move { while theirs.lock().await.go(&channel).await.is_ok() {} },
+                    );
+                (shared, work)
+            })
+            .collect();
+        let moment = Duration::from_micros(u64::from(5_000 + round * 7919 % 30_000));
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < moment {
+            tokio::task::yield_now().await;
+        }
+        // The processes are gone in the middle of their calls; what they held is not.
+        let mut left = Vec::new();
+        for (shared, work) in running {
+            work.abort();
+            assert!(work.await.is_err(), "the work ended by itself");
+            left.push(shared.lock().await.clone());
+        }
+        drivers = Vec::new();
+        for driver in left {
+            drivers.push(driver.restarted(&broker, round).await);
+        }
+    }
+    for driver in &drivers {
+        check_record(&broker, driver).await;
+    }
+}
+
+impl Driver {
+    /// The same agents in new processes: they find the task, settle the step that was under way, and
+    /// take the task up under a new instance, which fences the old one.
+    async fn restarted(mut self, broker: &Broker, round: u32) -> Self {
+        self.go(&broker.channel).await.expect("the step is settled by repeating it");
+        while !matches!(self.step, Step::Offer(_)) {
+            self.go(&broker.channel).await.expect("goes on");
+        }
+        let owner = AGENTS[self.holder];
+        let request = pb::ListTasksRequest { page_size: 100, ..Default::default() };
+        let owned = broker.tasks().list_tasks(by(owner, request)).await.expect("lists");
+        let owned = owned.into_inner().tasks;
+        assert!(owned.iter().any(|task| task.task_id == self.task_id), "lost in round {round}");
+        let old = self.step.clone();
+        let request = pb::ResumeOwnershipRequest {
+            request_id: fresh(),
+            task_id: self.task_id.clone(),
+            epoch: self.epoch,
+            instance_id: format!("instance-{}", self.holder),
+        };
+        let mut handoffs = HandoffServiceClient::new(broker.channel.clone());
+        let resumed = handoffs.resume_ownership(by(owner, request)).await.expect("resumes");
+        self.moved(resumed.into_inner().outcome);
+        self.moves += 1;
+        // The old process comes back late with what it had in mind.
+        if let Step::Offer(request) = old {
+            let late = handoffs.offer_handoff(by(owner, *request)).await.expect_err("is fenced");
+            assert_eq!(world::reason(&late), "STALE_EPOCH");
+        }
+        self.step = self.offer();
+        self
     }
 }
