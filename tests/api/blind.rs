@@ -7,7 +7,7 @@ use tonic::transport::Channel;
 
 use crate::packets::{example_artifact, offer_request, receipt_request};
 use crate::recorder::Recorder;
-use crate::steps::{REVIEWER, VERIFIER, WRITER, readback_request, report};
+use crate::steps::{REVIEWER, VERIFIER, WRITER, next, readback_request, report};
 use crate::world::{Held, World, by, fresh, refused};
 
 fn hex(digest: &str) -> String {
@@ -118,7 +118,7 @@ impl Receiver {
         let request = pb::WatchTaskRequest { task_id, after_sequence: 0 };
         let heard = self.tasks.watch_task(by(REVIEWER, request)).await;
         if let Some(stream) = self.heard(heard) {
-            let first = stream.into_inner().message().await;
+            let first = next(&mut stream.into_inner()).await;
             self.heard(first);
         }
         let request = pb::GetHandoffRequest { handoff_id };
@@ -130,7 +130,7 @@ impl Receiver {
         let request = pb::WatchHandoffsRequest {};
         let heard = self.handoffs.watch_handoffs(by(REVIEWER, request)).await;
         if let Some(stream) = self.heard(heard) {
-            let first = stream.into_inner().message().await;
+            let first = next(&mut stream.into_inner()).await;
             assert!(self.heard(first).flatten().is_some(), "the offer is announced");
         }
         let request = pb::GetAgentRequest { agent_id: REVIEWER.to_owned() };
