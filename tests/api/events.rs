@@ -9,7 +9,7 @@ use baton::wire::event::load_event;
 use baton::wire::task::render_task;
 
 use crate::packets::receipt_request;
-use crate::steps::{REVIEWER, VERIFIER, WRITER, count, report};
+use crate::steps::{REVIEWER, VERIFIER, WRITER, count, next, report};
 use crate::world::{Held, World, by, refused};
 
 /// A task with a full life: refusals, a return, a rejection, a freeze, an acceptance.
@@ -150,12 +150,12 @@ async fn a_watch_goes_on_from_its_cursor_without_gap_or_repeat() {
     let mut stream = stream.into_inner();
     for n in 1..=3 {
         world.work(&mut held).await.expect("works");
-        let next = stream.message().await.expect("reads").expect("goes on");
+        let next = next(&mut stream).await.expect("reads").expect("goes on");
         assert_eq!(next.event.expect("an event").sequence, last + n);
     }
     world.cancel(WRITER, &held).await.expect("cancels");
     let mut end = 0;
-    while let Some(next) = stream.message().await.expect("reads") {
+    while let Some(next) = next(&mut stream).await.expect("reads") {
         end = next.event.expect("an event").sequence;
     }
     assert_eq!(end, last + 4);

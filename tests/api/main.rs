@@ -11,6 +11,7 @@ mod idempotency;
 mod offers;
 mod ownership;
 mod packets;
+mod prying;
 mod races;
 mod receipts;
 mod recorder;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton::proto::baton::v1 as pb;
 
 use crate::packets::receipt_request;
-use crate::steps::{REVIEWER, WRITER, receipts};
+use crate::steps::{REVIEWER, WRITER, next, receipts};
 use crate::world::{Held, World, by, fresh, reason, refused};
 
 /// Nothing in a test takes as long; a broker that hangs is found by it.
@@ -143,7 +143,7 @@ async fn a_watcher_that_never_reads_holds_nobody_up() {
     let mut late = idle.pop().expect("a stream").into_inner();
     drop(idle);
     for wanted in 1..=last {
-        let next = late.message().await.expect("reads").expect("goes on");
+        let next = next(&mut late).await.expect("reads").expect("goes on");
         assert_eq!(next.event.expect("an event").sequence, wanted, "what it had missed is there");
     }
 }

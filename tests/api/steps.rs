@@ -228,7 +228,7 @@ impl World {
         let mut stream = stream.into_inner();
         let mut events: Vec<pb::Event> = Vec::new();
         while events.last().map_or(after, |e| e.sequence) < last {
-            let next = stream.message().await.expect("reads").expect("goes on");
+            let next = next(&mut stream).await.expect("reads").expect("goes on");
             events.push(next.event.expect("an event"));
         }
         events
@@ -313,4 +313,10 @@ impl World {
             checkpoint: None,
         }
     }
+}
+
+/// The next message of a stream. A stream that says nothing is found here, and not by waiting.
+pub(crate) async fn next<T>(stream: &mut tonic::Streaming<T>) -> Result<Option<T>, Status> {
+    let next = tokio::time::timeout(std::time::Duration::from_secs(20), stream.message());
+    next.await.expect("the stream says nothing")
 }

@@ -5,7 +5,7 @@ use baton::proto::baton::v1 as pb;
 use tonic::Status;
 
 use crate::packets::{offer_request, receipt_request};
-use crate::steps::{REVIEWER, VERIFIER, WRITER, readback_request, report};
+use crate::steps::{REVIEWER, VERIFIER, WRITER, next, readback_request, report};
 use crate::world::{Held, World, by, fresh, refused};
 
 /// Everything of a status that goes over the wire, but the time of day.
@@ -214,7 +214,7 @@ async fn a_past_owner_sees_up_to_its_handoff_and_no_further() {
     let stream = world.tasks().watch_task(by(REVIEWER, request)).await.expect("watches");
     let mut stream = stream.into_inner();
     let mut last = 0;
-    while let Some(next) = stream.message().await.expect("reads") {
+    while let Some(next) = next(&mut stream).await.expect("reads") {
         last = next.event.expect("an event").sequence;
     }
     assert_eq!(last, until.last_sequence, "the stream ends with its right to see");
