@@ -32,6 +32,10 @@ const GROUP_MAX: usize = 512;
 /// Bytes of documents that one group takes before it closes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
+/// Bytes of values and task records that close a group. The store takes 64 MiB in one batch, and what
+/// one proposal adds stays far below the difference.
+const GROUP_WEIGHT_MAX: usize = 24 << 20;
+
 /// Half of the number of tasks that the committer keeps in memory.
 const TASKS_HALF: usize = 1024;
 
@@ -183,26 +187,34 @@ impl Committer {
     ) -> Result<(), String> {
         let store = Arc::clone(&self.parts.store);
         let setup = self.parts.setup.clone();
-        let position = Position(store.position().0.saturating_add(1));
         let started = self.parts.started;
-        let ground = Ground { store: &store, setup: &setup, started, now, position };
-        let mut group = Group::new(ground);
-        for (namespace, task) in swept {
-            self.lend(&mut group, task);
-            group.sweep(namespace, task).map_err(|e| told(&e))?;
-        }
-        let mut leases: Vec<Answer> = Vec::new();
-        let mut answers: Vec<Answer> = Vec::new();
-        for proposal in proposals {
-            let lease = proposal.is_lease();
-            let (answer, result) = self.judge(&mut group, proposal);
-            if let Err(Error::Internal(cause)) = &result {
-                // A broken invariant: nothing of this group may be stored.
-                return Err(cause.clone());
+        let mut swept = swept.iter();
+        let mut proposals = proposals.into_iter();
+        // Large records close a group early, so that one batch stays within the store's limit.
+        while swept.len() > 0 || proposals.len() > 0 {
+            let position = Position(store.position().0.saturating_add(1));
+            let ground = Ground { store: &store, setup: &setup, started, now, position };
+            let mut group = Group::new(ground);
+            let mut leases: Vec<Answer> = Vec::new();
+            let mut answers: Vec<Answer> = Vec::new();
+            while group.weight() < GROUP_WEIGHT_MAX {
+                let Some((namespace, task)) = swept.next() else { break };
+                self.lend(&mut group, task);
+                group.sweep(namespace, task).map_err(|e| told(&e))?;
             }
-            if lease { leases.push((answer, result)) } else { answers.push((answer, result)) }
+            while group.weight() < GROUP_WEIGHT_MAX {
+                let Some(proposal) = proposals.next() else { break };
+                let lease = proposal.is_lease();
+                let (answer, result) = self.judge(&mut group, proposal);
+                if let Err(Error::Internal(cause)) = &result {
+                    // A broken invariant: nothing of this group may be stored.
+                    return Err(cause.clone());
+                }
+                if lease { leases.push((answer, result)) } else { answers.push((answer, result)) }
+            }
+            self.commit(group, leases, answers)?;
         }
-        self.commit(group, leases, answers)
+        Ok(())
     }
 
     /// Lends the group the task from memory, so that it need not be read. It comes back after the

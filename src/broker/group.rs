@@ -49,6 +49,7 @@ pub(super) struct Group<'a> {
     pub(super) handoffs: Vec<(HandoffId, TaskId)>,
     pub(super) documents: Vec<(TaskId, Document)>,
     offers: u32,
+    weight: usize,
 }
 
 impl<'a> Group<'a> {
@@ -64,7 +65,13 @@ impl<'a> Group<'a> {
             handoffs: Vec::new(),
             documents: Vec::new(),
             offers: 0,
+            weight: 0,
         }
+    }
+
+    /// About how many bytes the group's batch will have.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
     }
 
     pub(super) fn ground(&self) -> &Ground<'a> {
@@ -84,6 +91,7 @@ impl<'a> Group<'a> {
 
     pub(super) fn put(&mut self, key: Key, value: Vec<u8>) {
         self.deletes.remove(&key);
+        self.weight = self.weight.saturating_add(value.len());
         self.puts.insert(key, value);
     }
 
@@ -273,7 +281,9 @@ impl<'a> Group<'a> {
             loaded.task.check().map_err(|broken| Error::Internal(broken.to_owned()))?;
             self.put(key::event(&loaded.task.id, record.sequence), bytes);
             self.index(loaded, event, &before);
-            self.touched.insert(loaded.task.id.clone());
+            if self.touched.insert(loaded.task.id.clone()) {
+                self.weight = self.weight.saturating_add(loaded.stored_bytes);
+            }
         }
         Ok(())
     }

@@ -37,6 +37,8 @@ pub(super) struct Loaded {
     pub(super) offer_key: Key,
     /// The position that its stored value has; none if it was never stored.
     pub(super) position: Option<Position>,
+    /// Bytes of the stored value, as of the last look.
+    pub(super) stored_bytes: usize,
     recent: Vec<Remembered>,
     older: VecDeque<Vec<Remembered>>,
     segments: u64,
@@ -51,6 +53,7 @@ impl Loaded {
             task,
             offer_key: Key::new(),
             position: None,
+            stored_bytes: 0,
             recent: Vec::new(),
             older: VecDeque::new(),
             segments: 0,
@@ -85,6 +88,7 @@ impl Loaded {
             task: stored.task,
             offer_key: stored.offer_key,
             position: Some(found.position),
+            stored_bytes: found.value.len(),
             recent: stored.recent,
             older: segments.into(),
             segments: stored.segments,
@@ -126,7 +130,9 @@ impl Loaded {
             segments: self.segments,
             offer_key: &self.offer_key,
         };
-        puts.insert(key::task(&self.namespace, &self.task.id), encode_task(&parts));
+        let bytes = encode_task(&parts);
+        self.stored_bytes = bytes.len();
+        puts.insert(key::task(&self.namespace, &self.task.id), bytes);
     }
 
     /// What must still be true of the stored value when this one is written.

@@ -30,6 +30,9 @@ use super::{guard, packet, time};
 /// elsewhere and named by location and digest (REQ-045).
 pub const CONTENT_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of each text of a descriptor. It stands in the task's record, which is written as a whole.
+const DESCRIPTOR_BYTES_MAX: usize = 2048;
+
 /// Bytes of a task class.
 const CLASS_BYTES_MAX: usize = 256;
 
@@ -356,7 +359,11 @@ pub fn artifact(
         ("descriptor.role", &descriptor.role),
         ("descriptor.digested", &descriptor.digested),
     ] {
-        guard::optional_text(value, field, violations);
+        if value.len() > DESCRIPTOR_BYTES_MAX {
+            let bytes = value.len();
+            violations
+                .add(field, format!("has {bytes} bytes; send at most {DESCRIPTOR_BYTES_MAX}"));
+        }
     }
     if descriptor.carrier == i32::from(pb::ArtifactCarrier::Message) {
         violations.add(
