@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use baton::client::packet::{self, artifacts_of, sources_of};
-use baton::client::{Agent, Client, Failure, Duties, Identity, Offered, Owned, Readings, Verdict};
+use baton::client::{Agent, Client, Duties, Failure, Identity, Offered, Owned, Readings, Verdict};
 use baton::core::contract::example;
 use baton::proto::baton::v1 as pb;
 use tokio::sync::Notify;
