@@ -29,9 +29,9 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
             }
         }));
     });
-    QUIET.set(true);
+    let outer = QUIET.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    QUIET.set(false);
+    QUIET.set(outer);
     outcome.map_err(|payload| {
         if let Some(text) = payload.downcast_ref::<&str>() {
             (*text).to_owned()

@@ -8,12 +8,15 @@
 //! <dir>/db/       sled's directory: db, conf, snap.*, blobs/
 //! <dir>/witness   the last acknowledged group, synced before every acknowledgement
 //! <dir>/clean     the seal of the last orderly stop; absent while the store is open
+//! <dir>/checking  the same during the start that follows, until the store is verified
 //! <dir>/aside-n/  sled's files as they were before a start after an unclean stop
 //! ```
 //!
 //! ## Invariants
 //! * After an unclean stop sled's files are copied aside before sled sees them, because sled
-//!   zeroes what it cannot read. The copy goes once the start is verified.
+//!   zeroes what it cannot read. The copy goes once a start is verified; until then it stays, since
+//!   one made by a later start would hold what sled has left.
+//! * A start that is refused forgets nothing: the next one judges by the same copy and seal.
 //! * A file that appears is synced, and so is its directory, before the store serves.
 
 use std::ffi::OsStr;
@@ -26,6 +29,16 @@ use super::{StoreError, disk};
 
 /// The format of the directory. Another one is refused.
 const FORMAT: &str = "baton-store 1\n";
+
+/// What the last stop has left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastStop {
+    /// Nothing has touched the files since the store was closed in order.
+    pub(super) orderly: bool,
+    /// Where the store stood when it was closed in order. Also known after starts that were not
+    /// verified, since they commit nothing.
+    pub(super) seal: Option<Seal>,
+}
 
 /// The names inside of a data directory.
 #[derive(Clone, Debug)]
@@ -92,18 +105,41 @@ impl Directory {
         self.root.join("clean")
     }
 
-    /// Takes away the mark of the last orderly stop, so that a crash from now on shows. Gives what
-    /// it said; `None` after an unclean stop or before the first start.
-    pub(super) fn take_clean(&self) -> Result<Option<Seal>, StoreError> {
-        let path = self.clean();
-        let seal = match fs::read(&path) {
-            Ok(bytes) => Seal::decode(&bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StoreError::io(&path, &error)),
-        };
-        fs::remove_file(&path).map_err(|error| StoreError::io(&path, &error))?;
-        disk::sync(&self.root)?;
-        Ok(seal)
+    fn checking(&self) -> PathBuf {
+        self.root.join("checking")
+    }
+
+    /// Begins a start: from now on a crash shows, because the mark of the last orderly stop has
+    /// another name. Removes what a start that died has left unfinished.
+    pub(super) fn begin_start(&self) -> Result<LastStop, StoreError> {
+        self.drop_unfinished()?;
+        let (clean, checking) = (self.clean(), self.checking());
+        let orderly = clean.exists();
+        if orderly {
+            fs::rename(&clean, &checking).map_err(|error| StoreError::io(&clean, &error))?;
+            disk::sync(&self.root)?;
+        }
+        match fs::read(&checking) {
+            Ok(bytes) => Ok(LastStop { orderly, seal: Seal::decode(&bytes) }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(LastStop { orderly, seal: None })
+            }
+            Err(error) => Err(StoreError::io(&checking, &error)),
+        }
+    }
+
+    /// Ends a start: the store is verified, and what was kept for the case that it is not goes.
+    pub(super) fn end_start(&self) -> Result<(), StoreError> {
+        for aside in self.asides()? {
+            remove_dir(&aside)?;
+        }
+        match fs::remove_file(self.checking()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(StoreError::io(&self.checking(), &error))
+            }
+            // Before the first commit, or a crash after it would be judged by the old seal.
+            _ => disk::sync(&self.root),
+        }
     }
 
     /// Marks an orderly stop.
@@ -112,38 +148,58 @@ impl Directory {
     }
 
     /// Removes snapshots that sled had begun and not finished: it would take them for the newest.
-    /// Nothing refers to one, because the rename that makes it count has not happened.
-    pub(super) fn drop_unfinished(&self) -> Result<(), StoreError> {
+    /// Nothing refers to one, because the rename that makes it count has not happened. The same
+    /// holds for our own copies.
+    fn drop_unfinished(&self) -> Result<(), StoreError> {
         for path in self.sled_files()? {
             if path.extension() == Some(OsStr::new("generating")) {
                 fs::remove_file(&path).map_err(|error| StoreError::io(&path, &error))?;
             }
         }
+        for path in list(&self.root)? {
+            if path.extension() == Some(OsStr::new("partial")) {
+                remove_dir(&path)?;
+            }
+        }
         Ok(())
     }
 
-    /// Copies sled's files aside. Older copies go: the newest start matters.
+    /// Copies sled's files aside, unless a start that was not verified has done so: what sled has
+    /// left since then is worth less. A copy appears whole or not at all.
     pub(super) fn copy_aside(&self) -> Result<(), StoreError> {
-        let old = self.asides()?;
-        let number = old.iter().filter_map(|path| number_of(path)).max().unwrap_or(0);
-        let aside = self.root.join(format!("aside-{}", number.saturating_add(1)));
-        fs::create_dir_all(&aside).map_err(|error| StoreError::io(&aside, &error))?;
+        if !self.asides()?.is_empty() {
+            return Ok(());
+        }
+        let partial = self.root.join("aside-1.partial");
+        fs::create_dir_all(&partial).map_err(|error| StoreError::io(&partial, &error))?;
         for path in self.sled_files()? {
             let Some(name) = path.file_name() else { continue };
             if path.is_file() {
-                let to = aside.join(name);
+                let to = partial.join(name);
                 fs::copy(&path, &to).map_err(|error| StoreError::io(&to, &error))?;
                 disk::sync(&to)?;
             }
         }
-        disk::sync(&aside)?;
-        disk::sync(&self.root)?;
-        remove_all(&old)
+        disk::sync(&partial)?;
+        let aside = self.root.join("aside-1");
+        fs::rename(&partial, &aside).map_err(|error| StoreError::io(&aside, &error))?;
+        disk::sync(&self.root)
     }
 
-    /// Removes every copy: the start that it was made for is verified.
-    pub(super) fn drop_asides(&self) -> Result<(), StoreError> {
-        remove_all(&self.asides()?)
+    /// Adds to the remedy of a refused start where the untouched files are.
+    pub(super) fn advise(&self, error: StoreError) -> StoreError {
+        let asides = self.asides().unwrap_or_default();
+        match (error, asides.first()) {
+            (StoreError::Corrupt { what, remedy }, Some(aside)) => StoreError::Corrupt {
+                what,
+                remedy: format!(
+                    "{remedy}; the files as they were before the first start that was refused \
+                     are in {}",
+                    aside.display()
+                ),
+            },
+            (error, _) => error,
+        }
     }
 
     fn asides(&self) -> Result<Vec<PathBuf>, StoreError> {
@@ -192,9 +248,6 @@ fn list(path: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(all)
 }
 
-fn remove_all(paths: &[PathBuf]) -> Result<(), StoreError> {
-    for path in paths {
-        fs::remove_dir_all(path).map_err(|error| StoreError::io(path, &error))?;
-    }
-    Ok(())
+fn remove_dir(path: &Path) -> Result<(), StoreError> {
+    fs::remove_dir_all(path).map_err(|error| StoreError::io(path, &error))
 }

@@ -105,9 +105,13 @@ pub struct Batch {
 /// A batch after the limits were checked: one final operation a key, in key order.
 type Operations = BTreeMap<Key, Option<Vec<u8>>>;
 
+/// What must hold of each key.
+type Expectations = BTreeMap<Key, Expect>;
+
 impl Batch {
-    /// Checks every limit and folds `delete` and `put` into one operation a key.
-    fn into_operations(self) -> Result<(Vec<(Key, Expect)>, Operations), StoreError> {
+    /// Checks every limit and folds `delete` and `put` into one operation a key, `expect` into one
+    /// expectation a key. Two different ones of one key cannot both hold.
+    fn into_operations(self) -> Result<(Expectations, Operations), StoreError> {
         let mut operations = Operations::new();
         let mut bytes = 0_usize;
         for key in self.delete {
@@ -120,10 +124,15 @@ impl Batch {
             operations.insert(key, Some(value));
         }
         within("batch", bytes, BATCH_BYTES_MAX)?;
-        for (key, _) in &self.expect {
-            key_len(key)?;
+        let mut expectations = Expectations::new();
+        for (key, expect) in self.expect {
+            key_len(&key)?;
+            if expectations.get(&key).is_some_and(|other| *other != expect) {
+                return Err(StoreError::Conflict { key });
+            }
+            expectations.insert(key, expect);
         }
-        Ok((self.expect, operations))
+        Ok((expectations, operations))
     }
 }
 
@@ -163,7 +172,7 @@ pub enum StoreError {
     #[error("key {} has changed since it was read; read it again and decide anew",
         key.escape_ascii())]
     Conflict {
-        /// The first key whose expectation does not hold.
+        /// A key whose expectation does not hold.
         key: Key,
     },
     /// What is on disk is not what was acknowledged.

@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use super::chain::{self, Group};
+use super::chain::{self, Group, RING_GROUPS};
 use super::directory::Directory;
 use super::engine::{Engine, LOCK_PATIENCE, LOCK_PAUSE};
 use super::record::GROUP;
 use super::value;
-use super::witness::Witness;
+use super::witness::{Seal, Witness};
 use super::{Batch, Direction, Durability, Key, Position, Store, StoreError, Stored, record};
 
 /// Bytes of pages that sled keeps in memory. Its heap is a multiple of it.
@@ -57,47 +57,18 @@ impl SledStore {
         let directory = Directory::prepare(path)?;
         let lock = lock(path)?;
         let existed = directory.db_file().exists();
-        directory.drop_unfinished()?;
-        let clean = directory.take_clean()?;
-        if existed && clean.is_none() {
+        let last_stop = directory.begin_start()?;
+        if existed && !last_stop.orderly {
             directory.copy_aside()?;
         }
-        let engine = Engine::open(&directory.db(), cache_bytes)?;
-        directory.check_no_blobs()?;
-        directory.settle()?;
-        let ring = chain::ring(groups(&engine)?)?;
-        let (witness, seal) = match Witness::load(&directory.witness())? {
-            Some((witness, seal)) => (Some(witness), Some(seal)),
-            None => (None, None),
-        };
-        chain::judge(&ring, seal, clean)?;
-        let head = ring.last().cloned().unwrap_or_else(Group::genesis);
-        let tally = value::survey(&engine)?;
-        if tally != head.tally {
-            return Err(StoreError::corrupt(format!(
-                "group {} left {} records, and {} are there or some are not the same",
-                head.position,
-                head.tally.records(),
-                tally.records()
-            )));
-        }
-        let witness = match witness {
-            Some(witness) => witness,
-            None => Witness::create(&directory.witness())?,
-        };
-        let log = File::open(directory.db_file())
-            .map_err(|error| StoreError::io(&directory.db_file(), &error))?;
-        // Complete groups that were not acknowledged are kept from now on.
-        log.sync_data().map_err(|error| StoreError::io(&directory.db_file(), &error))?;
-        witness.testify(head.seal())?;
-        directory.drop_asides()?;
-        let position = AtomicU64::new(head.position.0);
-        let writer = Writer { head, witness, log, stopped: None, closed: false };
+        let opened = open_verified(&directory, cache_bytes, last_stop.seal);
+        let (engine, writer) = opened.map_err(|error| directory.advise(error))?;
+        directory.end_start()?;
         Ok(Self {
             engine: RwLock::new(engine),
             whole: RwLock::new(()),
+            position: AtomicU64::new(writer.head.position.0),
             writer: Mutex::new(writer),
-            position,
             directory,
             _lock: lock,
         })
@@ -108,7 +79,10 @@ impl SledStore {
     /// # Errors
     /// `Io`. A store that has stopped after a fault is not marked as clean.
     pub fn close(&self) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock();
+        // A panic between write and answer: the head may be ahead of the witness.
+        let panicked = writer.is_err();
+        let mut writer = writer.unwrap_or_else(PoisonError::into_inner);
         if writer.closed {
             return Ok(());
         }
@@ -116,11 +90,12 @@ impl SledStore {
         let stopped = writer.stopped.replace("the store is closed".to_owned());
         let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
         engine.close()?;
-        if stopped.is_some() {
+        if panicked || stopped.is_some() {
             return Ok(());
         }
         let path = self.directory.db_file();
         writer.log.sync_all().map_err(|error| StoreError::io(&path, &error))?;
+        self.directory.check_no_blobs()?;
         self.directory.settle()?;
         self.directory.mark_clean(writer.head.seal())
     }
@@ -142,7 +117,6 @@ impl SledStore {
         let (expect, operations) = batch.into_operations()?;
         let position = Position(writer.head.position.0.saturating_add(1));
         self.read(|engine| {
-            let expect = expect.into_iter().collect();
             let (mut sled_batch, tally) =
                 value::plan(engine, position, &operations, expect, writer.head.tally)?;
             let next = writer.head.next(position, &operations, tally);
@@ -159,6 +133,9 @@ impl SledStore {
         self.read(Engine::flush)?;
         let path = self.directory.db_file();
         writer.log.sync_data().map_err(|error| StoreError::io(&path, &error))?;
+        if position.0.is_multiple_of(RING_GROUPS) {
+            self.directory.check_no_blobs()?;
+        }
         writer.witness.testify(writer.head.seal())?;
         self.position.store(position.0, Ordering::Release);
         Ok(position)
@@ -249,6 +226,43 @@ fn lock(root: &Path) -> Result<File, StoreError> {
             Err(TryLockError::Error(error)) => return Err(StoreError::io(&path, &error)),
         }
     }
+}
+
+/// Opens sled's files and checks that they hold what was acknowledged, and nothing else.
+fn open_verified(
+    directory: &Directory,
+    cache_bytes: u64,
+    clean: Option<Seal>,
+) -> Result<(Engine, Writer), StoreError> {
+    let engine = Engine::open(&directory.db(), cache_bytes)?;
+    directory.check_no_blobs()?;
+    directory.settle()?;
+    let ring = chain::ring(groups(&engine)?)?;
+    let (witness, seal) = match Witness::load(&directory.witness())? {
+        Some((witness, seal)) => (Some(witness), Some(seal)),
+        None => (None, None),
+    };
+    chain::judge(&ring, seal, clean)?;
+    let head = ring.last().cloned().unwrap_or_else(Group::genesis);
+    let tally = value::survey(&engine)?;
+    if tally != head.tally {
+        return Err(StoreError::corrupt(format!(
+            "group {} left {} records, and {} are there or some are not the same",
+            head.position,
+            head.tally.records(),
+            tally.records()
+        )));
+    }
+    let witness = match witness {
+        Some(witness) => witness,
+        None => Witness::create(&directory.witness())?,
+    };
+    let log = File::open(directory.db_file())
+        .map_err(|error| StoreError::io(&directory.db_file(), &error))?;
+    // Complete groups that were not acknowledged are kept from now on.
+    log.sync_data().map_err(|error| StoreError::io(&directory.db_file(), &error))?;
+    witness.testify(head.seal())?;
+    Ok((engine, Writer { head, witness, log, stopped: None, closed: false }))
 }
 
 fn groups(engine: &Engine) -> Result<Vec<Group>, StoreError> {

@@ -8,19 +8,19 @@
 //!   manifest. Chunk keys begin with the position of the group, so none is ever used twice.
 //! * Readers and `survey` run while no batch is being applied.
 
-use std::collections::BTreeMap;
-
 use super::chain::Tally;
 use super::engine::Engine;
 use super::record::{CHUNK, GROUP, PAYLOAD_BYTES_MAX, Record, Shape, USER, user_key};
-use super::{Direction, Expect, Key, Operations, Position, StoreError, Stored, holds, record};
+use super::{
+    Direction, Expect, Expectations, Operations, Position, StoreError, Stored, holds, record,
+};
 
 /// The sled batch that carries out `operations` if all expectations hold, and the tally after it.
 pub(super) fn plan(
     engine: &Engine,
     position: Position,
     operations: &Operations,
-    mut expect: BTreeMap<Key, Expect>,
+    mut expect: Expectations,
     mut tally: Tally,
 ) -> Result<(sled::Batch, Tally), StoreError> {
     let mut batch = sled::Batch::default();
