@@ -32,8 +32,8 @@ const GROUP_MAX: usize = 512;
 /// Bytes of documents that one group takes before it closes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of values and task records that close a group. The store takes 64 MiB in one batch, and what
-/// one proposal adds stays far below the difference.
+/// Bytes of values and task records that close a group. The store takes 64 MiB in one batch, and
+/// what one proposal adds stays far below the difference.
 const GROUP_WEIGHT_MAX: usize = 24 << 20;
 
 /// Half of the number of tasks that the committer keeps in memory.
