@@ -40,6 +40,7 @@ fn a_batch_changes_all_of_it_or_nothing() {
             expect: vec![(b"a".to_vec(), Expect::At(first)), (b"c".to_vec(), Expect::At(first))],
             put: vec![(b"a".to_vec(), b"9".to_vec())],
             delete: vec![b"b".to_vec()],
+            ..Batch::default()
         };
         let refused = store.commit(batch, &mut |_| calls += 1);
         assert_eq!(refused, Err(StoreError::Conflict { key: b"c".to_vec() }));
@@ -51,6 +52,7 @@ fn a_batch_changes_all_of_it_or_nothing() {
             expect: vec![(b"a".to_vec(), Expect::At(first)), (b"c".to_vec(), Expect::Absent)],
             put: vec![(b"c".to_vec(), b"3".to_vec())],
             delete: vec![b"b".to_vec()],
+            ..Batch::default()
         };
         store.commit(batch, &mut |_| calls += 1).expect("commits");
         assert_eq!((calls, value(&store, b"b")), (1, None));
@@ -242,7 +244,13 @@ proptest! {
                     disk = SledStore::open(dir.path(), CACHE_BYTES_DEFAULT).unwrap();
                     continue;
                 }
-                Step::Put(key, size) => put(&[(&[key], &vec![key; usize::from(size)])]),
+                Step::Put(key, size) => {
+                    let entry = (vec![key], vec![key; usize::from(size)]);
+                    match model.get(&[key]).unwrap() {
+                        Some(_) => Batch { put: vec![entry], ..Batch::default() },
+                        None => Batch { add: vec![entry], ..Batch::default() },
+                    }
+                }
                 Step::Delete(key) => Batch { delete: vec![vec![key]], ..Batch::default() },
             };
             prop_assert_eq!(commit(&model, batch.clone()), commit(&disk, batch));

@@ -6,14 +6,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use prost::Message as _;
+use prost::Message;
 use tonic::Request;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
+use tonic_prost::ProstCodec;
 
 use crate::core::contract::example;
 use crate::core::digest::Digest;
-use crate::proto::baton::v1 as pb;
-use pb::handoff_service_client::HandoffServiceClient;
+use crate::proto::baton::{bench::v1 as load, v1 as pb};
 use pb::task_service_client::TaskServiceClient;
 
 use super::Measured;
@@ -26,13 +29,20 @@ pub(super) struct Agents {
     pub(super) tokens: [String; 2],
 }
 
+const OFFER: &str = "/baton.v1.HandoffService/OfferHandoff";
+const CLAIM: &str = "/baton.v1.HandoffService/ClaimHandoff";
+const ACKNOWLEDGE: &str = "/baton.v1.HandoffService/AcknowledgeHandoff";
+
 /// A task on its way to and fro.
 pub(super) struct Shuttle {
     agents: Agents,
+    proofs: [MetadataValue<Ascii>; 2],
     tasks: TaskServiceClient<Channel>,
-    handoffs: HandoffServiceClient<Channel>,
-    packet: pb::HandoffPacket,
-    scopes: [pb::AuthorizationScope; 2],
+    calls: Grpc<Channel>,
+    /// The packet to each agent, encoded.
+    packets: [Vec<u8>; 2],
+    /// What each agent answers, once it has looked.
+    receipts: [Option<pb::HandoffReceipt>; 2],
     holder: usize,
     epoch: u64,
     revision: u64,
@@ -51,17 +61,19 @@ fn filling() -> String {
 impl Shuttle {
     /// Creates the task, its artifact and its checkpoint.
     pub(super) async fn make(agents: Agents, channel: Channel) -> anyhow::Result<Self> {
+        let [first, second] = &agents.tokens;
+        let proof = |token: &str| format!("Bearer {token}").parse::<MetadataValue<Ascii>>();
         let mut shuttle = Self {
+            proofs: [proof(first)?, proof(second)?],
             agents,
             tasks: TaskServiceClient::new(channel.clone()),
-            handoffs: HandoffServiceClient::new(channel),
-            packet: pb::HandoffPacket::default(),
-            scopes: Default::default(),
+            calls: Grpc::new(channel),
+            packets: Default::default(),
+            receipts: Default::default(),
             holder: 0,
             epoch: 0,
             revision: 0,
         };
-        shuttle.scopes = [shuttle.scope(0)?, shuttle.scope(1)?];
         let task_id = shuttle.create().await?;
         shuttle.put_artifact(&task_id).await?;
         shuttle.fix(&task_id).await?;
@@ -69,9 +81,9 @@ impl Shuttle {
     }
 
     fn by<T>(&self, agent: usize, message: T) -> anyhow::Result<Request<T>> {
-        let token = self.agents.tokens.get(agent).context("no such agent")?;
+        let proof = self.proofs.get(agent).context("no such agent")?;
         let mut request = Request::new(message);
-        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse()?);
+        request.metadata_mut().insert("authorization", proof.clone());
         Ok(request)
     }
 
@@ -148,29 +160,31 @@ impl Shuttle {
         let put = self.tasks.put_checkpoint(request).await?.into_inner();
         packet.last_safe_checkpoint = put.checkpoint;
         self.moved(put.outcome)?;
-        self.packet = packet;
+        self.packets = [self.packet_to(0, &packet)?, self.packet_to(1, &packet)?];
         Ok(())
     }
 
-    /// One cycle: control moves once. Gives the bytes of its three calls.
+    fn packet_to(&self, agent: usize, packet: &pb::HandoffPacket) -> anyhow::Result<Vec<u8>> {
+        let mut packet = packet.clone();
+        let name = self.agents.names.get(agent).context("no such agent")?;
+        packet.next_owner.get_or_insert_default().id.clone_from(name);
+        packet.scope = Some(self.scope(agent)?);
+        Ok(packet.encode_to_vec())
+    }
+
+    /// One cycle: control moves once. Gives the bytes of its three calls. What is the same in every
+    /// cycle was encoded before, and what no next call needs stays encoded: the load is to take as
+    /// little as it can of the machine that it measures.
     pub(super) async fn go(&mut self) -> anyhow::Result<[Bytes; 3]> {
         let receiver = 1 - self.holder;
-        let mut packet = self.packet.clone();
-        packet
-            .next_owner
-            .get_or_insert_default()
-            .id
-            .clone_from(self.agents.names.get(receiver).context("no such agent")?);
-        packet.scope = self.scopes.get(receiver).cloned();
-        let offer = pb::OfferHandoffRequest {
+        let offer = load::Offer {
             request_id: fresh(),
             guard: self.guard(),
-            packet: Some(packet),
-            ..Default::default()
+            packet: self.packets.get(receiver).context("no such agent")?.clone(),
         };
-        let mut bytes = [Bytes { sent: offer.encoded_len(), answered: 0 }; 3];
-        let offered = self.handoffs.offer_handoff(self.by(self.holder, offer)?).await?.into_inner();
-        let answered = offered.encoded_len();
+        let sent = offer.encoded_len();
+        let offered: load::Offered = self.call(OFFER, self.holder, offer).await?;
+        let first = Bytes { sent, answered: offered.encoded_len() };
         let outcome = self.moved(offered.outcome)?;
         let instance_id = format!("instance-{receiver}");
         let claim = pb::ClaimHandoffRequest {
@@ -179,33 +193,54 @@ impl Shuttle {
             instance_id: instance_id.clone(),
         };
         let sent = claim.encoded_len();
-        let claimed = self.handoffs.claim_handoff(self.by(receiver, claim)?).await?.into_inner();
-        let [first, second, third] = &mut bytes;
-        first.answered = answered;
-        *second = Bytes { sent, answered: claimed.encoded_len() };
-        let receipt = receipt(&claimed)?;
+        let claimed: load::Claimed = self.call(CLAIM, receiver, claim).await?;
+        let second = Bytes { sent, answered: claimed.encoded_len() };
         let acknowledge = pb::AcknowledgeHandoffRequest {
             request_id: fresh(),
             handoff_id: outcome.handoff_id,
+            receipt: Some(self.receipt(receiver, &claimed)?),
             packet_digest: claimed.packet_digest,
             instance_id,
-            receipt: Some(receipt),
         };
-        third.sent = acknowledge.encoded_len();
-        let request = self.by(receiver, acknowledge)?;
-        let done = self.handoffs.acknowledge_handoff(request).await?.into_inner();
-        third.answered = done.encoded_len();
+        let sent = acknowledge.encoded_len();
+        let done: load::Acknowledged = self.call(ACKNOWLEDGE, receiver, acknowledge).await?;
+        let third = Bytes { sent, answered: done.encoded_len() };
         self.moved(done.outcome)?;
         self.holder = receiver;
-        Ok(bytes)
+        Ok([first, second, third])
+    }
+
+    async fn call<Q, A>(&mut self, path: &'static str, by: usize, message: Q) -> anyhow::Result<A>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let request = self.by(by, message)?;
+        self.calls.ready().await?;
+        let path = PathAndQuery::from_static(path);
+        Ok(self.calls.unary(request, path, ProstCodec::<Q, A>::default()).await?.into_inner())
+    }
+
+    /// The receipt of an agent: the same in every cycle but for the time of looking.
+    fn receipt(
+        &mut self,
+        receiver: usize,
+        claimed: &load::Claimed,
+    ) -> anyhow::Result<pb::HandoffReceipt> {
+        let kept = self.receipts.get_mut(receiver).context("no such agent")?;
+        let receipt = match kept {
+            Some(receipt) => receipt,
+            None => kept.insert(receipt(&pb::HandoffPacket::decode(claimed.packet.as_slice())?)?),
+        };
+        let observed_at = claimed.outcome.as_ref().and_then(|o| o.decided_at);
+        Ok(pb::HandoffReceipt { observed_at, ..receipt.clone() })
     }
 }
 
 /// What a receiver sends that has hashed everything itself. The example's content is hashed once.
-fn receipt(claimed: &pb::ClaimHandoffResponse) -> anyhow::Result<pb::HandoffReceipt> {
+fn receipt(packet: &pb::HandoffPacket) -> anyhow::Result<pb::HandoffReceipt> {
     use pb::artifact_descriptor_list_field::State as Artifacts;
     use pb::source_snapshot_field::State as Sources;
-    let packet = claimed.packet.as_ref().context("a claim without a packet")?;
     let contract = packet.contract.as_ref().and_then(|c| c.contract_version.as_ref());
     let Some(pb::text_field::State::Value(version)) = contract.and_then(|f| f.state.as_ref())
     else {
@@ -246,7 +281,6 @@ fn receipt(claimed: &pb::ClaimHandoffResponse) -> anyhow::Result<pb::HandoffRece
                 .collect(),
         }),
         scope: packet.scope.clone(),
-        observed_at: claimed.outcome.as_ref().and_then(|o| o.decided_at),
         ..Default::default()
     })
 }

@@ -16,10 +16,10 @@ use crate::core::Outcome;
 use crate::core::id::{Namespace, TaskId};
 use crate::core::owner;
 use crate::core::time::Timestamp;
+use crate::store::cache::Cache;
 use crate::store::{AnyStore, Direction, Position, Store as _, key};
 use crate::wire::record::decode_offer;
 
-use super::cache::Cache;
 use super::group::{Ground, Group};
 use super::hub::Hub;
 use super::loaded::Loaded;
@@ -252,7 +252,7 @@ impl Committer {
         mut answers: Vec<Answer>,
     ) -> Result<(), String> {
         let (batch, touched) = group.batch();
-        if batch.put.is_empty() && batch.delete.is_empty() {
+        if batch.put.is_empty() && batch.add.is_empty() && batch.delete.is_empty() {
             for (id, loaded) in group.tasks {
                 self.tasks.insert(id, loaded);
             }

@@ -43,6 +43,8 @@ pub(super) struct Group<'a> {
     pub(super) tasks: HashMap<TaskId, Loaded>,
     touched: BTreeSet<TaskId>,
     pub(super) puts: BTreeMap<Key, Vec<u8>>,
+    /// Values under keys that are new by how they are made.
+    adds: Vec<(Key, Vec<u8>)>,
     pub(super) deletes: BTreeSet<Key>,
     pub(super) expect: Vec<(Key, Expect)>,
     pub(super) topics: Vec<Topic>,
@@ -59,6 +61,7 @@ impl<'a> Group<'a> {
             tasks: HashMap::new(),
             touched: BTreeSet::new(),
             puts: BTreeMap::new(),
+            adds: Vec::new(),
             deletes: BTreeSet::new(),
             expect: Vec::new(),
             topics: Vec::new(),
@@ -95,6 +98,13 @@ impl<'a> Group<'a> {
         self.puts.insert(key, value);
     }
 
+    /// An event's key has a number that only grows, so nothing is there, and nobody reads it before
+    /// the group is written.
+    fn add_event(&mut self, task: &TaskId, sequence: u64, value: Vec<u8>) {
+        self.weight = self.weight.saturating_add(value.len());
+        self.adds.push((key::event(task, sequence), value));
+    }
+
     fn delete(&mut self, key: Key) {
         self.puts.remove(&key);
         self.deletes.insert(key);
@@ -121,7 +131,7 @@ impl<'a> Group<'a> {
         let (head, event) = seal_event(&id, &record).map_err(|e| Error::Internal(e.to_string()))?;
         task.chain_head = Some(head);
         task.check().map_err(|broken| Error::Internal(broken.to_owned()))?;
-        self.put(key::event(&id, 1), event);
+        self.add_event(&id, 1, event);
         self.put(key::owned(&namespace, &principal, &id), Vec::new());
         self.put(key::created(&namespace, &principal, &id), Vec::new());
         if created.policy.owner_lease.is_some() {
@@ -279,7 +289,7 @@ impl<'a> Group<'a> {
                 seal_event(&loaded.task.id, &record).map_err(|e| Error::Internal(e.to_string()))?;
             loaded.task.chain_head = Some(head);
             loaded.task.check().map_err(|broken| Error::Internal(broken.to_owned()))?;
-            self.put(key::event(&loaded.task.id, record.sequence), bytes);
+            self.add_event(&loaded.task.id, record.sequence, bytes);
             self.index(loaded, event, &before);
             if self.touched.insert(loaded.task.id.clone()) {
                 self.weight = self.weight.saturating_add(loaded.stored_bytes);
@@ -385,6 +395,7 @@ impl<'a> Group<'a> {
         let batch = Batch {
             expect: std::mem::take(&mut self.expect),
             put: std::mem::take(&mut self.puts).into_iter().collect(),
+            add: std::mem::take(&mut self.adds),
             delete: std::mem::take(&mut self.deletes).into_iter().collect(),
         };
         (batch, touched)

@@ -7,7 +7,6 @@
 //! [`Broker`].
 
 mod agents;
-pub(crate) mod cache;
 pub mod clock;
 mod committer;
 mod directory;
@@ -30,6 +29,7 @@ use crate::core::time::{Span, Timestamp};
 use crate::core::{Caller, Command, Limits, Outcome};
 use crate::store::{AnyStore, Durability, Position, Store as _, StoreError};
 
+pub(crate) use crate::store::cache;
 pub use clock::{Clock, ManualClock};
 pub use directory::{Directory, Principal};
 pub use hub::Topic;

@@ -11,12 +11,12 @@ use crate::core::digest::Digest;
 use crate::core::handoff::{Handoff, Receiver};
 use crate::core::id::{HandoffId, Namespace, PrincipalId, TaskId};
 use crate::core::task::Task;
+use crate::store::cache::Cache;
 use crate::store::{AnyStore, Direction, Key, Store as _, Stored, key};
 use crate::wire::StoredError;
 use crate::wire::agent::{StoredAgent, decode_agent};
 use crate::wire::record::{decode_handoff, decode_offer, decode_task};
 
-use super::cache::Cache;
 use super::hub::Hub;
 use super::{Document, Error};
 

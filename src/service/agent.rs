@@ -85,7 +85,7 @@ impl Desk {
         };
         self.check_agent(&agent, &caller, &mut violations)?;
         let id = violations.finish(id)?;
-        let digest = content(&message)?;
+        let digest = content(&message);
         let request = crate::broker::Request { caller: caller.clone(), id, digest };
         let body = agent.encode_to_vec();
         let change = Change::Agent(AgentChange::Register { body });
@@ -114,7 +114,7 @@ impl Desk {
         };
         self.check_agent(&agent, &caller, &mut violations)?;
         let (id, expected) = violations.finish(id.zip(expected))?;
-        let digest = content(&message)?;
+        let digest = content(&message);
         let request = crate::broker::Request { caller: caller.clone(), id, digest };
         let body = agent.encode_to_vec();
         let change = AgentChange::Update { expected: Revision::new(expected), body };
@@ -133,7 +133,7 @@ impl Desk {
         let id = guard::request_id(&message.request_id, &mut violations);
         let agent = violations.take("agent_id", PrincipalId::parse(&message.agent_id));
         let (id, agent) = violations.finish(id.zip(agent))?;
-        let digest = content(&message)?;
+        let digest = content(&message);
         let request = crate::broker::Request { caller, id, digest };
         let change = Change::Agent(AgentChange::Remove { agent });
         let _done: Outcome = self.broker.propose(request, change, Vec::new()).await?;

@@ -30,8 +30,7 @@ impl Desk {
         };
         let command = Command::Cancel(control::Cancel { note: said.as_ref().map(|s| s.digest) });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done =
-            self.command(content(&message)?, at, command, said.into_iter().collect()).await?;
+        let done = self.command(content(&message), at, command, said.into_iter().collect()).await?;
         Ok(pb::CancelTaskResponse { outcome: outcome(&done) })
     }
 
@@ -44,7 +43,7 @@ impl Desk {
         let (id, said) = reasoned(&message.request_id, &message.reason)?;
         let command = Command::Freeze(control::Freeze { note: said.digest });
         self.command(
-            content(&message)?,
+            content(&message),
             (seen.caller, id, seen.task.id.clone()),
             command,
             vec![said],
@@ -61,7 +60,7 @@ impl Desk {
         let (id, said) = reasoned(&message.request_id, &message.reason)?;
         let command = Command::Lift(control::Freeze { note: said.digest });
         self.command(
-            content(&message)?,
+            content(&message),
             (seen.caller, id, seen.task.id.clone()),
             command,
             vec![said],

@@ -127,7 +127,6 @@ impl Desk {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
         let mut message = request.into_inner();
-        // Kept until the request is judged: what has no canonical form has a finding of its own.
         let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
@@ -148,7 +147,7 @@ impl Desk {
         let Prepared { terms, document } = self.prepare(&seen, given, facts, options, &on).await?;
         let command = Command::Offer(Box::new(OfferHandoff { guard: guarded, terms, supersedes }));
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(content?, at, command, vec![document]).await?;
+        let done = self.command(content, at, command, vec![document]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferHandoffResponse {
             outcome: outcome(&done),
@@ -165,7 +164,6 @@ impl Desk {
         let task_id = request.get_ref().packet.as_ref().map(|p| p.task_id.clone());
         let seen = self.named_task(&request, &task_id.unwrap_or_default()).await?;
         let mut message = request.into_inner();
-        // Kept until the request is judged: what has no canonical form has a finding of its own.
         let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
@@ -185,7 +183,7 @@ impl Desk {
         let offer = OfferOnBehalf { revision, terms, note: said.digest };
         let at = (seen.caller.clone(), id, seen.task.id.clone());
         let command = Command::OfferOnBehalf(Box::new(offer));
-        let done = self.command(content?, at, command, vec![document, said]).await?;
+        let done = self.command(content, at, command, vec![document, said]).await?;
         let handoff = self.offered(&seen, &done).await?;
         Ok(pb::OfferOnBehalfResponse {
             outcome: outcome(&done),
@@ -217,7 +215,7 @@ impl Desk {
         let (id, instance) = claimed(&message.request_id, &message.instance_id)?;
         let command = Command::Claim(ClaimHandoff { handoff: handoff.id.clone(), instance });
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(content(&message)?, at, command, Vec::new()).await?;
+        let done = self.command(content(&message), at, command, Vec::new()).await?;
         Ok(pb::ClaimHandoffResponse {
             outcome: outcome(&done),
             packet: Some(self.show_packet(&seen, &handoff).await?),
@@ -236,7 +234,7 @@ impl Desk {
         let (id, instance) = claimed(&message.request_id, &message.instance_id)?;
         let command = Command::Renew(ClaimHandoff { handoff: handoff.id, instance });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(content(&message)?, at, command, Vec::new()).await?;
+        let done = self.command(content(&message), at, command, Vec::new()).await?;
         Ok(pb::RenewClaimResponse { outcome: outcome(&done) })
     }
 
@@ -245,23 +243,26 @@ impl Desk {
         request: Request<pb::AcknowledgeHandoffRequest>,
     ) -> Result<pb::AcknowledgeHandoffResponse, Error> {
         let (seen, handoff) = self.named_handoff(&request, &request.get_ref().handoff_id).await?;
-        let message = request.into_inner();
+        let mut message = request.into_inner();
+        let content = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let named = guard::digest(&message.packet_digest, "packet_digest", &mut violations);
         let instance = guard::instance_id(&message.instance_id, "instance_id", &mut violations);
-        let given = violations.require("receipt", message.receipt.as_ref());
+        let mut given = violations.require("receipt", message.receipt.take());
         let me = &seen.caller.party.principal;
-        identity(given, me.as_str())?;
-        let facts = given.and_then(|given| receipt::parse(given, me, &handoff.id, &mut violations));
-        let stored = given.map(|given| pb::HandoffReceipt {
-            handoff_id: handoff.id.to_string(),
-            receiver: me.to_string(),
-            ..given.clone()
-        });
-        let sealed = stored.and_then(|stored| violations.take("receipt", seal(&stored)));
-        let parsed = id.zip(named).zip(instance).zip(facts).zip(sealed);
-        let ((((id, named), instance), facts), sealed) = violations.finish(parsed)?;
+        identity(given.as_ref(), me.as_str())?;
+        let facts = given
+            .as_ref()
+            .and_then(|given| receipt::parse(given, me, &handoff.id, &mut violations));
+        if let Some(given) = &mut given {
+            given.handoff_id = handoff.id.to_string();
+            given.receiver = me.to_string();
+        }
+        let sealed = given.as_ref().and_then(|given| violations.take("receipt", seal(given)));
+        let parsed = id.zip(named).zip(instance).zip(facts).zip(given.zip(sealed));
+        let ((((id, named), instance), facts), (given, sealed)) = violations.finish(parsed)?;
+        let presented = sealed.digest;
         let elements =
             receipt::elements_digest(&facts.echo).map_err(|e| Error::Internal(e.to_string()))?;
         let packet = self.packet(&seen.task.id, &handoff.packet).await?;
@@ -276,10 +277,16 @@ impl Desk {
             observed_at: facts.observed_at,
         }));
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
-        let received = self.offered(&seen, &done).await?;
-        let presented = self.received_receipt(&seen, &received).await?;
-        Ok(pb::AcknowledgeHandoffResponse { outcome: outcome(&done), receipt: Some(presented) })
+        let done = self.command(content, at, command, vec![sealed]).await?;
+        let handoff = self.offered(&seen, &done).await?;
+        // A repeat may come with other observations; the answer is the receipt that counted.
+        let counted = handoff.received.as_ref().is_some_and(|r| r.receipt == presented);
+        let receipt = if counted {
+            whole_receipt(given, &handoff)
+        } else {
+            self.received_receipt(&seen, &handoff).await?
+        };
+        Ok(pb::AcknowledgeHandoffResponse { outcome: outcome(&done), receipt: Some(receipt) })
     }
 
     async fn received_receipt(
@@ -323,7 +330,7 @@ impl Desk {
             eligible: eligible.into_iter().map(|p| p.principal).collect(),
         });
         let at = (seen.caller.clone(), id, seen.task.id.clone());
-        let done = self.command(content(&message)?, at, command, vec![said]).await?;
+        let done = self.command(content(&message), at, command, vec![said]).await?;
         let now = self.offered(&seen, &done).await?;
         let status = handoff_status_to_pb(now.status).into();
         Ok(pb::RejectHandoffResponse { outcome: outcome(&done), status })
@@ -350,8 +357,7 @@ impl Desk {
             note: said.as_ref().map(|s| s.digest),
         });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done =
-            self.command(content(&message)?, at, command, said.into_iter().collect()).await?;
+        let done = self.command(content(&message), at, command, said.into_iter().collect()).await?;
         Ok(pb::WithdrawHandoffResponse { outcome: outcome(&done) })
     }
 
@@ -368,7 +374,7 @@ impl Desk {
         let ((id, epoch), instance) = violations.finish(id.zip(epoch).zip(instance))?;
         let command = Command::Resume(ResumeOwnership { epoch: Epoch::new(epoch), instance });
         let at = (seen.caller, id, seen.task.id.clone());
-        let done = self.command(content(&message)?, at, command, Vec::new()).await?;
+        let done = self.command(content(&message), at, command, Vec::new()).await?;
         Ok(pb::ResumeOwnershipResponse { outcome: outcome(&done) })
     }
 

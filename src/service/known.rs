@@ -15,6 +15,7 @@ use crate::core::task::Task;
 use crate::proto::baton::{store::v1 as store, v1 as pb};
 use crate::wire::canon;
 use crate::wire::packet::{self, PacketFacts};
+use crate::wire::stored_packet;
 use crate::wire::violations::Violations;
 
 use super::Desk;
@@ -76,7 +77,7 @@ impl Desk {
         if let Some(packet) = lock(&self.known.packets).get(&key) {
             return Ok(Arc::clone(packet));
         }
-        let message = self.document::<pb::HandoffPacket>(task, digest, "HandoffPacket").await?;
+        let message = self.whole_packet(task, digest).await?;
         let mut violations = Violations::default();
         let facts = packet::parse(&message, &mut violations)
             .ok_or_else(|| Error::Damaged(format!("packet {digest} cannot be read")))?;
@@ -85,15 +86,47 @@ impl Desk {
         Ok(packet)
     }
 
+    /// A stored packet, with what it repeats of other documents put back.
+    async fn whole_packet(
+        &self,
+        task: &TaskId,
+        digest: &Digest,
+    ) -> Result<pb::HandoffPacket, Error> {
+        let damaged =
+            |what: &str| Error::Damaged(format!("packet {digest} of task {task}: {what}"));
+        let stored = self.document::<store::StoredPacket>(task, digest, "StoredPacket").await?;
+        let contract = Digest::parse(&stored.contract_document)
+            .map_err(|_| damaged("it names no contract"))?;
+        let contract = self.contract_of(task, &contract).await?;
+        let named = stored.packet.as_ref().and_then(|p| p.last_safe_checkpoint.as_ref());
+        let checkpoint = match named.filter(|_| stored.checkpoint_left_out) {
+            None => None,
+            Some(named) => {
+                let named =
+                    Digest::parse(&named.digest).map_err(|_| damaged("it names no checkpoint"))?;
+                let found = self.checkpoint_of(task, &named).await?;
+                Some(found.ok_or_else(|| damaged("its checkpoint is missing"))?)
+            }
+        };
+        let (document, canonical) = (&contract.document, &contract.canonical);
+        let packet = stored_packet::complete(stored, document, canonical, checkpoint.as_deref());
+        match canon::digest(&packet) {
+            Ok(found) if found == *digest => Ok(packet),
+            _ => Err(damaged("its content is not that of its digest")),
+        }
+    }
+
     /// The stored contract of a task.
     pub(super) async fn contract(&self, task: &Task) -> Result<Arc<Contract>, Error> {
-        let key = (task.id.clone(), task.contract_document);
+        self.contract_of(&task.id, &task.contract_document).await
+    }
+
+    async fn contract_of(&self, task: &TaskId, digest: &Digest) -> Result<Arc<Contract>, Error> {
+        let key = (task.clone(), *digest);
         if let Some(contract) = lock(&self.known.contracts).get(&key) {
             return Ok(Arc::clone(contract));
         }
-        let stored = self
-            .document::<store::StoredContract>(&task.id, &task.contract_document, "StoredContract")
-            .await?;
+        let stored = self.document::<store::StoredContract>(task, digest, "StoredContract").await?;
         let contract = stored.contract.unwrap_or_default();
         let document = contract_document(&contract);
         let canonical =

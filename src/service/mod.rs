@@ -19,7 +19,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use prost::{Message, Name};
+use prost::Message;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
@@ -161,13 +161,11 @@ impl Desk {
     }
 }
 
-/// The digest of a request's content, without what names the call itself.
-fn content<M: Message + Name>(message: &M) -> Result<Digest, Error> {
-    canon::digest(message).map_err(|e| {
-        let mut violations = Violations::default();
-        violations.add("request", e.to_string());
-        Error::from(violations.into_refusal())
-    })
+/// The digest of a request's content: of its one encoded form, which leaves out what this broker
+/// does not know. It tells a repeat from another request under the same id, and leaves the broker
+/// only as that.
+fn content<M: Message>(message: &M) -> Digest {
+    Digest::of(&message.encode_to_vec())
 }
 
 fn kept(documents: Vec<Sealed>) -> Vec<Document> {

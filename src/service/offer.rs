@@ -19,8 +19,10 @@ use crate::core::task::{Party, Task};
 use crate::core::time::Span;
 use crate::proto::baton::v1 as pb;
 use crate::wire::blind::Withheld;
-use crate::wire::document::{Sealed, seal};
+use crate::wire::canon;
+use crate::wire::document::Sealed;
 use crate::wire::packet::{self, Filling, PacketFacts};
+use crate::wire::stored_packet;
 use crate::wire::time;
 use crate::wire::violations::Violations;
 use crate::wire::work::contract_refusal;
@@ -118,7 +120,12 @@ impl Desk {
         let withheld = Withheld::new(facts.withheld());
         let terms_leak =
             withheld.is_in_bytes(&stored.canonical) || facts.repeated(|text| withheld.is_in(text));
-        let sealed = seal(&whole).map_err(|e| invalid("packet", &e))?;
+        let digest = canon::digest(&whole).map_err(|e| invalid("packet", &e))?;
+        let repeated = checkpoint.is_some();
+        let left = stored_packet::leave_out(&mut whole, repeated);
+        let bytes = stored_packet::encode(&whole, task.contract_document, repeated);
+        stored_packet::put_back(&mut whole, left, repeated);
+        let sealed = Sealed { digest, bytes };
         let eligible = self.eligible(&seen.caller, task, &facts.receiver).await?;
         let restores = self.restored(task, &facts).await?;
         let terms = Terms {
@@ -182,11 +189,8 @@ impl Desk {
         if of != task.id || !same {
             return Err(unknown());
         }
-        let earlier =
-            self.document::<pb::HandoffPacket>(&task.id, &handoff.packet, "HandoffPacket").await?;
-        let scope = earlier.scope.as_ref().ok_or_else(unknown)?;
-        let scope = crate::wire::scope::load_scope(scope).map_err(internal)?;
-        Ok(Some(scope))
+        let earlier = self.packet(&task.id, &handoff.packet).await?;
+        Ok(Some(earlier.facts.scope.clone()))
     }
 
     /// Everybody who may receive an offer, with accounts. Without authentication accounts mean

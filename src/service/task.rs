@@ -169,7 +169,7 @@ impl Desk {
             scope: creation.scope,
             policy: creation.policy,
         };
-        let request = crate::broker::Request { caller, id, digest: content(&message)? };
+        let request = crate::broker::Request { caller, id, digest: content(&message) };
         let change = Change::Create { task, created: Box::new(created) };
         let done = self.broker.propose(request, change, kept(vec![stored])).await?;
         Ok(pb::CreateTaskResponse { outcome: outcome(&done) })
@@ -316,7 +316,7 @@ impl Desk {
         let digest = sealed.digest;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::PutCheckpoint(command);
-        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message), at, command, vec![sealed]).await?;
         let checkpoint = self.fixed(&seen.task.id, &whole.id, digest, &done).await?;
         Ok(pb::PutCheckpointResponse { outcome: outcome(&done), checkpoint: Some(checkpoint) })
     }
@@ -362,7 +362,7 @@ impl Desk {
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::ReportStatus(command);
-        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message), at, command, vec![sealed]).await?;
         Ok(pb::ReportStatusResponse { outcome: outcome(&done) })
     }
 
@@ -389,7 +389,7 @@ impl Desk {
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::PutArtifact(Box::new(command));
         let done =
-            self.command(content(&message)?, at, command, sealed.into_iter().collect()).await?;
+            self.command(content(&message), at, command, sealed.into_iter().collect()).await?;
         Ok(pb::PutArtifactResponse { outcome: outcome(&done), descriptor: Some(descriptor) })
     }
 

@@ -92,7 +92,7 @@ impl Desk {
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::RecordReadback(command);
-        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message), at, command, vec![sealed]).await?;
         Ok(pb::RecordReadbackResponse { outcome: outcome(&done) })
     }
 
@@ -111,7 +111,7 @@ impl Desk {
         let (id, (command, sealed)) = violations.finish(id.zip(parsed))?;
         let at = (seen.caller, id, seen.task.id.clone());
         let command = Command::DecideAcceptance(command);
-        let done = self.command(content(&message)?, at, command, vec![sealed]).await?;
+        let done = self.command(content(&message), at, command, vec![sealed]).await?;
         Ok(pb::DecideAcceptanceResponse { outcome: outcome(&done) })
     }
 }

@@ -132,7 +132,7 @@ fn link(previous: &Hash, position: Position, operations: &Operations) -> Hash {
     for (key, operation) in operations {
         hasher.update(length(key));
         hasher.update(key);
-        match operation {
+        match operation.value() {
             Some(value) => {
                 hasher.update([1]);
                 hasher.update(length(value));

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use super::{Batch, Direction, Durability, Key, Position, Store, StoreError, Stored, holds};
+use super::{
+    Batch, Direction, Durability, Key, Operation, Position, Store, StoreError, Stored, holds,
+};
 
 /// A volatile store. See [`Store`] for what its methods promise.
 #[derive(Default)]
@@ -79,8 +81,10 @@ impl Store for MemoryStore {
             }
             for (key, operation) in operations {
                 match operation {
-                    Some(value) => values.insert(key, Stored { position, value }),
-                    None => values.remove(&key),
+                    Operation::Put(value) | Operation::Add(value) => {
+                        values.insert(key, Stored { position, value })
+                    }
+                    Operation::Delete => values.remove(&key),
                 };
             }
         }

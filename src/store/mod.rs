@@ -18,6 +18,7 @@
 //!   above has to change.
 //! * `AnyStore` is an enum: the set is closed, and callers need neither `dyn` nor a type parameter.
 
+pub(crate) mod cache;
 mod caught;
 mod chain;
 mod directory;
@@ -98,30 +99,57 @@ pub struct Batch {
     pub expect: Vec<(Key, Expect)>,
     /// Values to write.
     pub put: Vec<(Key, Vec<u8>)>,
+    /// Values under keys that nothing was ever stored under: own numbers that only grow, ids that
+    /// were drawn for this. They are written without a look, so a key that has a value after all
+    /// makes the next start refuse the store.
+    pub add: Vec<(Key, Vec<u8>)>,
     /// Keys to remove.
     pub delete: Vec<Key>,
 }
 
+/// What happens to one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Operation {
+    /// The value is written, whatever was there.
+    Put(Vec<u8>),
+    /// The value is written; nothing is there.
+    Add(Vec<u8>),
+    /// What is there is removed.
+    Delete,
+}
+
+impl Operation {
+    fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Put(value) | Self::Add(value) => Some(value),
+            Self::Delete => None,
+        }
+    }
+}
+
 /// A batch after the limits were checked: one final operation a key, in key order.
-type Operations = BTreeMap<Key, Option<Vec<u8>>>;
+type Operations = BTreeMap<Key, Operation>;
 
 /// What must hold of each key.
 type Expectations = BTreeMap<Key, Expect>;
 
 impl Batch {
-    /// Checks every limit and folds `delete` and `put` into one operation a key, `expect` into one
-    /// expectation a key. Two different ones of one key cannot both hold.
+    /// Checks every limit and folds `delete`, `put` and `add` into one operation a key, `expect` into
+    /// one expectation a key. Two different ones of one key cannot both hold.
     fn into_operations(self) -> Result<(Expectations, Operations), StoreError> {
         let mut operations = Operations::new();
         let mut bytes = 0_usize;
         for key in self.delete {
             bytes = bytes.saturating_add(key_len(&key)?);
-            operations.insert(key, None);
+            operations.insert(key, Operation::Delete);
         }
-        for (key, value) in self.put {
-            bytes = bytes.saturating_add(key_len(&key)?).saturating_add(value.len());
-            within("value", value.len(), VALUE_BYTES_MAX)?;
-            operations.insert(key, Some(value));
+        let put = self.put.into_iter().map(|(key, value)| (key, Operation::Put(value)));
+        let add = self.add.into_iter().map(|(key, value)| (key, Operation::Add(value)));
+        for (key, operation) in put.chain(add) {
+            let value_bytes = operation.value().map_or(0, <[u8]>::len);
+            bytes = bytes.saturating_add(key_len(&key)?).saturating_add(value_bytes);
+            within("value", value_bytes, VALUE_BYTES_MAX)?;
+            operations.insert(key, operation);
         }
         within("batch", bytes, BATCH_BYTES_MAX)?;
         let mut expectations = Expectations::new();

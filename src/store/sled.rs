@@ -19,7 +19,7 @@ use super::chain::{self, Group, RING_GROUPS};
 use super::directory::Directory;
 use super::engine::{Engine, LOCK_PATIENCE, LOCK_PAUSE};
 use super::record::GROUP;
-use super::value;
+use super::value::{self, Known};
 use super::witness::{Seal, Witness};
 use super::{Batch, Direction, Durability, Key, Position, Store, StoreError, Stored, record};
 
@@ -40,6 +40,7 @@ pub struct SledStore {
 
 struct Writer {
     head: Group,
+    known: Known,
     witness: Witness,
     /// sled's log, opened once more: a failed write-back is told once to each descriptor.
     log: File,
@@ -117,15 +118,17 @@ impl SledStore {
         let (expect, operations) = batch.into_operations()?;
         let position = Position(writer.head.position.0.saturating_add(1));
         self.read(|engine| {
-            let (mut sled_batch, tally) =
-                value::plan(engine, position, &operations, expect, writer.head.tally)?;
-            let next = writer.head.next(position, &operations, tally);
+            let known = &mut writer.known;
+            let tally = writer.head.tally;
+            let mut plan = value::plan(engine, known, position, &operations, expect, tally)?;
+            let next = writer.head.next(position, &operations, plan.tally);
             let (key, bytes) = next.encode();
-            sled_batch.insert(key, bytes);
+            plan.batch.insert(key, bytes);
             {
                 let _whole = self.whole.write().unwrap_or_else(PoisonError::into_inner);
-                engine.apply(sled_batch)?;
+                engine.apply(plan.batch)?;
             }
+            known.carried_out(plan.left);
             writer.head = next;
             Ok(())
         })?;
@@ -262,7 +265,8 @@ fn open_verified(
     // Complete groups that were not acknowledged are kept from now on.
     log.sync_data().map_err(|error| StoreError::io(&directory.db_file(), &error))?;
     witness.testify(head.seal())?;
-    Ok((engine, Writer { head, witness, log, stopped: None, closed: false }))
+    let known = Known::new();
+    Ok((engine, Writer { head, known, witness, log, stopped: None, closed: false }))
 }
 
 fn groups(engine: &Engine) -> Result<Vec<Group>, StoreError> {

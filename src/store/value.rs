@@ -8,74 +8,151 @@
 //!   manifest. Chunk keys begin with the position of the group, so none is ever used twice.
 //! * Readers and `survey` run while no batch is being applied.
 
+use super::cache::Cache;
 use super::chain::Tally;
 use super::engine::Engine;
 use super::record::{CHUNK, GROUP, PAYLOAD_BYTES_MAX, Record, Shape, USER, user_key};
 use super::{
-    Direction, Expect, Expectations, Operations, Position, StoreError, Stored, holds, record,
+    Direction, Expect, Expectations, Operation, Operations, Position, StoreError, Stored, holds,
+    record,
 };
 
-/// The sled batch that carries out `operations` if all expectations hold, and the tally after it.
+/// Half of the keys whose present record is known without asking sled.
+const KNOWN_HALF: usize = 8192;
+
+/// What stands under a user key.
+#[derive(Clone, Copy, Debug)]
+struct Present {
+    crc: u32,
+    position: Position,
+    chunks: Chunks,
+}
+
+impl Present {
+    fn read(key: &[u8], bytes: &[u8]) -> Result<Self, StoreError> {
+        let record = record::decode(key, bytes)?;
+        Ok(Self { crc: record.crc, position: record.position, chunks: chunks_of(key, &record)? })
+    }
+}
+
+/// What the writer itself wrote or removed last under the keys that it used last. A look into sled
+/// costs as much as half a write, and most keys that change have changed a moment ago.
+pub(super) struct Known(Cache<Vec<u8>, Option<Present>>);
+
+impl Known {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(KNOWN_HALF))
+    }
+
+    /// Takes over what a plan left behind, once it was carried out.
+    pub(super) fn carried_out(&mut self, left: Left) {
+        for (key, present) in left.0 {
+            self.0.insert(key, present);
+        }
+    }
+
+    fn present(&mut self, engine: &Engine, key: &[u8]) -> Result<Option<Present>, StoreError> {
+        if let Some(known) = self.0.get_by(key) {
+            return Ok(*known);
+        }
+        engine.get(key)?.map(|bytes| Present::read(key, &bytes)).transpose()
+    }
+}
+
+/// What will stand under the keys of a plan.
+pub(super) struct Left(Vec<(Vec<u8>, Option<Present>)>);
+
+/// What carries out the operations of a group.
+pub(super) struct Plan {
+    pub(super) batch: sled::Batch,
+    pub(super) tally: Tally,
+    pub(super) left: Left,
+}
+
+/// The plan that carries out `operations` if all expectations hold. `tally` is the one before it.
 pub(super) fn plan(
     engine: &Engine,
+    known: &mut Known,
     position: Position,
     operations: &Operations,
     mut expect: Expectations,
-    mut tally: Tally,
-) -> Result<(sled::Batch, Tally), StoreError> {
-    let mut batch = sled::Batch::default();
+    tally: Tally,
+) -> Result<Plan, StoreError> {
+    let left = Left(Vec::with_capacity(operations.len()));
+    let mut plan = Plan { batch: sled::Batch::default(), tally, left };
     let mut chunk_next = 0;
     for (name, operation) in operations {
         let key = user_key(name);
-        let found = engine.get(&key)?;
-        let old = match &found {
-            Some(bytes) => Some(record::decode(&key, bytes)?),
-            None => None,
+        let expected = expect.remove(name);
+        let old = match operation {
+            Operation::Add(_) if expected.is_none() => {
+                debug_assert!(engine.get(&key)?.is_none(), "{} is not new", name.escape_ascii());
+                None
+            }
+            _ => known.present(engine, &key)?,
         };
         // One look serves the expectation and the tally.
-        if let Some(expect) = expect.remove(name) {
+        if let Some(expect) = expected {
             check(name, expect, old.as_ref())?;
         }
         if let Some(old) = old {
-            tally.remove(&key, old.crc, old.position);
-            for chunk in chunks_of(&key, &old)?.keys() {
-                tally.remove(&chunk, 0, old.position);
-                batch.remove(chunk);
-            }
-            if operation.is_none() {
-                batch.remove(key.as_slice());
+            plan.clear(&key, &old);
+        }
+        match operation.value() {
+            Some(value) => plan.write(key, value, position, &mut chunk_next)?,
+            None => {
+                if old.is_some() {
+                    plan.batch.remove(key.as_slice());
+                }
+                plan.left.0.push((key, None));
             }
         }
-        let Some(value) = operation else { continue };
+    }
+    for (name, expect) in expect {
+        check(&name, expect, known.present(engine, &user_key(&name))?.as_ref())?;
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    /// Takes out of the tally what is written over or removed, and its chunks out of the store.
+    fn clear(&mut self, key: &[u8], old: &Present) {
+        self.tally.remove(key, old.crc, old.position);
+        for chunk in old.chunks.keys() {
+            self.tally.remove(&chunk, 0, old.position);
+            self.batch.remove(chunk);
+        }
+    }
+
+    fn write(
+        &mut self,
+        key: Vec<u8>,
+        value: &[u8],
+        position: Position,
+        chunk_next: &mut u32,
+    ) -> Result<(), StoreError> {
+        let mut chunks = Chunks { position, value_bytes: 0, first: 0 };
         let (bytes, crc) = if value.len() <= PAYLOAD_BYTES_MAX {
             record::encode(&key, Shape::Whole, position, value)
         } else {
-            let chunks = Chunks::cut(value, position, chunk_next)?;
+            chunks = Chunks::cut(value, position, *chunk_next)?;
             for (chunk, part) in chunks.keys().zip(value.chunks(PAYLOAD_BYTES_MAX)) {
                 let (bytes, _) = record::encode(&chunk, Shape::Chunk, position, part);
-                tally.add(&chunk, 0, position);
-                batch.insert(chunk, bytes);
+                self.tally.add(&chunk, 0, position);
+                self.batch.insert(chunk, bytes);
             }
-            chunk_next = chunks.first.saturating_add(chunks.count());
+            *chunk_next = chunks.first.saturating_add(chunks.count());
             record::encode(&key, Shape::Manifest, position, &chunks.encode())
         };
-        tally.add(&key, crc, position);
-        batch.insert(key, bytes);
+        self.tally.add(&key, crc, position);
+        self.batch.insert(key.as_slice(), bytes);
+        self.left.0.push((key, Some(Present { crc, position, chunks })));
+        Ok(())
     }
-    for (name, expect) in expect {
-        let key = user_key(&name);
-        let found = engine.get(&key)?;
-        let old = match &found {
-            Some(bytes) => Some(record::decode(&key, bytes)?),
-            None => None,
-        };
-        check(&name, expect, old.as_ref())?;
-    }
-    Ok((batch, tally))
 }
 
-fn check(name: &[u8], expect: Expect, old: Option<&Record<'_>>) -> Result<(), StoreError> {
-    if holds(expect, old.map(|record| record.position)) {
+fn check(name: &[u8], expect: Expect, old: Option<&Present>) -> Result<(), StoreError> {
+    if holds(expect, old.map(|present| present.position)) {
         return Ok(());
     }
     Err(StoreError::Conflict { key: name.to_vec() })
@@ -125,6 +202,7 @@ pub(super) fn survey(engine: &Engine) -> Result<Tally, StoreError> {
 }
 
 /// The chunks of a large value; nothing for a whole one.
+#[derive(Clone, Copy, Debug)]
 struct Chunks {
     position: Position,
     value_bytes: u32,

@@ -16,6 +16,9 @@ use super::canon::{self, CanonError};
 /// What stands where a withheld value stood.
 pub const MASK: &str = "[withheld]";
 
+/// Hexadecimal digits of a digest.
+const DIGITS: usize = 64;
+
 /// Texts of withheld digests, to be found in other texts.
 #[derive(Clone, Debug, Default)]
 pub struct Withheld(Vec<String>);
@@ -23,9 +26,7 @@ pub struct Withheld(Vec<String>);
 impl Withheld {
     /// The digests to withhold.
     pub fn new(digests: impl IntoIterator<Item = Digest>) -> Self {
-        let hex = |digest: Digest| {
-            digest.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        };
+        let hex = |digest: Digest| digest.to_string().split_off("sha256:".len());
         Self(digests.into_iter().map(hex).collect())
     }
 
@@ -38,13 +39,30 @@ impl Withheld {
     /// True if `bytes` spell one of them.
     #[must_use]
     pub fn is_in_bytes(&self, bytes: &[u8]) -> bool {
-        // 64 hexadecimal digits in a row are rare, so it is enough to look at such runs.
-        let mut runs = bytes.split(|byte| !byte.is_ascii_hexdigit()).filter(|run| run.len() >= 64);
-        runs.any(|run| {
-            let lower = run.to_ascii_lowercase();
-            let spelled = |hex: &String| lower.windows(hex.len()).any(|w| w == hex.as_bytes());
-            self.0.iter().any(spelled)
-        })
+        // 64 hexadecimal digits in a row are rare, so it is enough to look at such runs; and a run
+        // of 64 covers one of any 64 bytes in a row, so it is enough to look at every 64th byte.
+        let mut at = DIGITS - 1;
+        while let Some((head, tail)) = bytes.split_at_checked(at).filter(|(_, t)| !t.is_empty()) {
+            let digit = |byte: &u8| byte.is_ascii_hexdigit();
+            let after = tail.iter().take_while(|byte| digit(byte)).count();
+            if after > 0 {
+                let before = head.iter().rev().take_while(|byte| digit(byte)).count();
+                let run = bytes.get(at - before..at + after).unwrap_or_default();
+                if self.is_in_run(run) {
+                    return true;
+                }
+            }
+            at += after + DIGITS;
+        }
+        false
+    }
+
+    fn is_in_run(&self, run: &[u8]) -> bool {
+        if run.len() < DIGITS {
+            return false;
+        }
+        let lower = run.to_ascii_lowercase();
+        self.0.iter().any(|hex| lower.windows(hex.len()).any(|w| w == hex.as_bytes()))
     }
 
     /// `text` with every occurrence masked.
@@ -161,5 +179,36 @@ fn mask_value(value: &mut Value, withheld: &Withheld) -> bool {
         | Value::F64(_)
         | Value::Bytes(_)
         | Value::EnumNumber(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Withheld;
+    use crate::core::digest::Digest;
+
+    proptest! {
+        // A digest that is not seen, wherever it stands, is told to whom it must be withheld from.
+        #[test]
+        fn a_digest_is_seen_wherever_it_stands(
+            before in "[0-9a-fA-F]{0,70}|[ -~]{0,200}",
+            after in "[0-9a-fA-F]{0,70}|[ -~]{0,200}",
+            bytes: [u8; 32],
+            upper: bool,
+        ) {
+            let digest = Digest::from_bytes(bytes);
+            let withheld = Withheld::new([Digest::of(b"another"), digest]);
+            let mut hex = digest.to_string().replace("sha256:", "");
+            if upper {
+                hex = hex.to_ascii_uppercase();
+            }
+            let text = format!("{before}{hex}{after}");
+            prop_assert!(withheld.is_in(&text));
+            prop_assert!(!Withheld::new([digest]).is_in(&withheld.mask(&text).unwrap()));
+            let short = format!("{before}-{}-{after}", &hex[1..]);
+            prop_assert!(!withheld.is_in(&short));
+        }
     }
 }

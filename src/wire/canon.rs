@@ -49,17 +49,24 @@ pub fn canonical_json_without<M: Message + Name>(
     message: &M,
     without: &[&str],
 ) -> Result<Vec<u8>, CanonError> {
-    match fast::canonical(&M::full_name(), &message.encode_to_vec(), without) {
+    canonical_of_encoded::<M>(&message.encode_to_vec(), without)
+}
+
+fn canonical_of_encoded<M: Message + Name>(
+    encoded: &[u8],
+    without: &[&str],
+) -> Result<Vec<u8>, CanonError> {
+    match fast::canonical(&M::full_name(), encoded, without) {
         Some(bytes) => Ok(bytes),
-        None => general(message, without),
+        None => general::<M>(encoded, without),
     }
 }
 
 /// The general walk: every message, and every error.
-fn general<M: Message + Name>(message: &M, without: &[&str]) -> Result<Vec<u8>, CanonError> {
+fn general<M: Message + Name>(encoded: &[u8], without: &[&str]) -> Result<Vec<u8>, CanonError> {
     let name = M::full_name();
     let descriptor = descriptor(&name).ok_or(CanonError::UnknownMessage(name))?;
-    let message = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())?;
+    let message = DynamicMessage::decode(descriptor, encoded)?;
     canonical_dynamic(message, without)
 }
 
@@ -75,6 +82,11 @@ pub fn digest_without<M: Message + Name>(
     without: &[&str],
 ) -> Result<Digest, CanonError> {
     Ok(Digest::of(&canonical_json_without(message, without)?))
+}
+
+/// The digest of a message by its encoded form, for whoever needs both.
+pub fn digest_of_encoded<M: Message + Name>(encoded: &[u8]) -> Result<Digest, CanonError> {
+    Ok(Digest::of(&canonical_of_encoded::<M>(encoded, &[])?))
 }
 
 /// The descriptor of a message by its full name, for example `baton.v1.HandoffPacket`.

@@ -25,7 +25,8 @@ pub struct Sealed {
 /// # Errors
 /// A field has no canonical form, for example an unknown enum value; the error names it.
 pub fn seal<M: Message + Name>(message: &M) -> Result<Sealed, CanonError> {
-    Ok(Sealed { digest: canon::digest(message)?, bytes: message.encode_to_vec() })
+    let bytes = message.encode_to_vec();
+    Ok(Sealed { digest: canon::digest_of_encoded::<M>(&bytes)?, bytes })
 }
 
 /// Seals a free text.

@@ -39,6 +39,15 @@ pub fn event_digest(event: &pb::Event) -> Result<Digest, StoredError> {
     canon::digest_without(event, &["digest"]).map_err(|e| StoredError::bad(NAME, "digest", &e))
 }
 
+/// [`event_digest`] of an event without a digest, by its encoded form.
+pub(super) fn encoded_digest(event: &pb::Event, encoded: &[u8]) -> Result<Digest, StoredError> {
+    if event.detail.is_none() {
+        return Err(StoredError::missing(NAME, "detail"));
+    }
+    let digest = canon::digest_of_encoded::<pb::Event>(encoded);
+    digest.map_err(|e| StoredError::bad(NAME, "digest", &e))
+}
+
 /// The event as a message.
 #[must_use]
 pub fn render_event(task: &TaskId, record: &Recorded, digest: Option<Digest>) -> pb::Event {

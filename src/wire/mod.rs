@@ -18,6 +18,7 @@ pub mod reason;
 pub mod receipt;
 pub mod record;
 pub mod scope;
+pub mod stored_packet;
 pub mod task;
 pub mod time;
 pub mod violations;

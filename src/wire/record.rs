@@ -163,10 +163,13 @@ pub fn decode_offer(bytes: &[u8]) -> Result<(HandoffId, TaskId), StoredError> {
 /// # Errors
 /// The event has no canonical form; a fault of the broker.
 pub fn seal_event(task: &TaskId, record: &Recorded) -> Result<(Digest, Vec<u8>), StoredError> {
-    let mut event = render_event(task, record, None);
-    let digest = super::event::event_digest(&event)?;
-    event.digest = digest.to_string();
-    Ok((digest, event.encode_to_vec()))
+    let event = render_event(task, record, None);
+    let mut bytes = event.encode_to_vec();
+    let digest = super::event::encoded_digest(&event, &bytes)?;
+    // Fields may stand in any order, so the last one can be written behind the others.
+    let sealed = pb::Event { digest: digest.to_string(), ..Default::default() };
+    bytes.extend(sealed.encode_to_vec());
+    Ok((digest, bytes))
 }
 
 /// Reads a stored event as the public message.

@@ -393,8 +393,9 @@ mod tests {
     use crate::wire::canon;
 
     fn same<M: prost::Message + prost::Name>(message: &M, without: &[&str]) {
-        let general = canon::general(message, without).unwrap();
-        let fast = canonical(&M::full_name(), &message.encode_to_vec(), without);
+        let encoded = message.encode_to_vec();
+        let general = canon::general::<M>(&encoded, without).unwrap();
+        let fast = canonical(&M::full_name(), &encoded, without);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(fast.as_deref().map(text), Some(text(&general)));
     }

@@ -3,6 +3,7 @@
 //! Invariant: at most `2 * half` entries are held; there is no unbounded growth and no per-entry
 //! list.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -25,6 +26,14 @@ impl<K: Eq + Hash + Clone, V> Cache<K, V> {
             self.insert(key.clone(), value);
         }
         self.young.get_mut(key)
+    }
+
+    /// As [`Cache::get`] by a borrowed form of the key, and without moving it to the young half.
+    pub(crate) fn get_by<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.young.get(key).or_else(|| self.old.get(key))
     }
 
     /// Takes the value out; whoever takes it puts it back.
