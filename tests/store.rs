@@ -139,6 +139,18 @@ fn filled(dir: &Path, groups: u32, orderly: bool) {
     }
 }
 
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), &to).unwrap();
+        }
+    }
+}
+
 fn refusal(dir: &Path) -> String {
     match SledStore::open(dir, CACHE_BYTES_DEFAULT) {
         Ok(_) => panic!("should be refused"),
@@ -164,6 +176,16 @@ fn a_lost_tail_is_told_with_the_lost_groups() {
     let garbled: Vec<u8> =
         bytes.iter().enumerate().map(|(n, b)| if n > cut { 0xa5 } else { *b }).collect();
     std::fs::write(&log, garbled).unwrap();
+    // The journal has the groups, and brings them back. Without it they are told.
+    let healed = tempfile::tempdir().unwrap();
+    copy(dir.path(), healed.path());
+    let store = SledStore::open(healed.path(), CACHE_BYTES_DEFAULT).expect("opens");
+    for n in 0..200 {
+        assert_eq!(value(&store, format!("k{n}").as_bytes()), Some(vec![7; 600]), "k{n}");
+    }
+    for name in ["journal-0", "journal-1"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+    }
     let told = refusal(dir.path());
     assert!(told.contains("damaged"), "{told}");
     // What was there before the start is kept aside, since sled zeroes what it cannot read.

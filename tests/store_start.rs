@@ -59,17 +59,95 @@ fn check(store: &SledStore) {
     }
 }
 
-/// A store with `groups` groups, as a killed process leaves it.
+/// A store with `groups` groups, as a killed process leaves it: a half of them is in sled, the rest
+/// in the journal alone.
 fn killed(dir: &Path, groups: u64) {
-    // sled writes a snapshot only on opening.
-    for half in [groups / 2, groups - groups / 2] {
-        let store = open(dir).expect("opens");
-        for _ in 0..half {
-            commit(&store);
-        }
-        store.close().expect("closes");
+    let alive = tempfile::tempdir().unwrap();
+    let store = open(alive.path()).expect("opens");
+    for _ in 0..groups / 2 {
+        commit(&store);
     }
-    std::fs::remove_file(dir.join("clean")).unwrap();
+    store.close().expect("closes");
+    drop(store);
+    // sled writes a snapshot only on opening.
+    let store = open(alive.path()).expect("opens");
+    for _ in groups / 2..groups {
+        commit(&store);
+    }
+    copy(alive.path(), dir);
+}
+
+// A kill leaves sled behind what was acknowledged; the journal must bring it back, at every start
+// until one has ended.
+#[test]
+fn what_only_the_journal_has_is_there_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path(), 60);
+    let again = tempfile::tempdir().unwrap();
+    copy(dir.path(), again.path());
+    std::fs::remove_dir_all(dir.path().join("db")).unwrap();
+    std::fs::create_dir(dir.path().join("db")).unwrap();
+    let store = open(again.path()).expect("opens");
+    assert_eq!(store.position(), Position(60));
+    check(&store);
+    commit(&store);
+    check(&store);
+    drop(store);
+    check(&open(again.path()).expect("opens"));
+    // The first half was only in sled.
+    let told = refusal(dir.path());
+    assert!(told.contains("not linked") || told.contains("lost"), "{told}");
+}
+
+/// Flips a bit in the n-th group of the journal's younger file. A group of [`group`] takes three
+/// blocks, behind the file's own.
+fn damage_journal(dir: &Path, n: usize) {
+    let number = |bytes: &[u8]| {
+        let number = bytes.get(4096 + 16..4096 + 24).map(|b| b.try_into().unwrap());
+        number.map_or(0, u64::from_be_bytes)
+    };
+    let files = ["journal-0", "journal-1"].map(|name| dir.join(name));
+    let path = files.iter().max_by_key(|path| number(&std::fs::read(path).unwrap())).unwrap();
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[4096 + n * 3 * 4096 + 5000] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+// A group behind which another one stands was acknowledged, and so was one that the witness saw.
+// Neither may pass for one that was cut off while it was written.
+#[test]
+fn a_damaged_group_in_the_journal_is_told() {
+    for (n, told_as) in [(10, "cannot be read"), (29, "are lost")] {
+        let dir = tempfile::tempdir().unwrap();
+        killed(dir.path(), 60);
+        damage_journal(dir.path(), n);
+        for _ in 0..2 {
+            let told = refusal(dir.path());
+            assert!(told.contains(told_as), "{told}");
+        }
+    }
+}
+
+// A power loss in the middle of a write leaves half of a group that nobody was told of.
+#[test]
+fn a_torn_group_that_was_not_acknowledged_is_none() {
+    let alive = tempfile::tempdir().unwrap();
+    let store = open(alive.path()).unwrap();
+    for _ in 0..9 {
+        commit(&store);
+    }
+    let witness = std::fs::read(alive.path().join("witness")).unwrap();
+    commit(&store);
+    let dir = tempfile::tempdir().unwrap();
+    copy(alive.path(), dir.path());
+    std::fs::write(dir.path().join("witness"), witness).unwrap();
+    damage_journal(dir.path(), 9);
+    let store = open(dir.path()).expect("opens");
+    assert_eq!(store.position(), Position(9));
+    check(&store);
+    commit(&store);
+    drop(store);
+    check(&open(dir.path()).expect("opens"));
 }
 
 fn refusal(dir: &Path) -> String {
@@ -297,7 +375,14 @@ proptest! {
     // is there, or the start is refused: nothing in between, and no panic.
     #[test]
     fn damage_is_refused_or_does_no_harm(
-        file in prop::sample::select(vec!["db/db", "witness", "db/conf", "snap"]),
+        file in prop::sample::select(vec![
+            "db/db",
+            "witness",
+            "db/conf",
+            "snap",
+            "journal-0",
+            "journal-1",
+        ]),
         places in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {

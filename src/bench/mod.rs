@@ -239,8 +239,8 @@ impl Bench {
             let (back, cycle) = cycle::load(shuttles, span).await?;
             shuttles = back;
             let groups = store::acknowledged(store)?.0.saturating_sub(before.0);
-            // Each group syncs the log and the witness.
-            cycles.syncs = cycles.syncs.saturating_add(groups.saturating_mul(2));
+            // Each group syncs the journal once.
+            cycles.syncs = cycles.syncs.saturating_add(groups);
             cycles.ratios.push(cycle.rate / (echo.rate / 3.0));
             cycles.rounds.push(cycle);
             echoes.rounds.push(echo);

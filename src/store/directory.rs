@@ -6,7 +6,8 @@
 //! ```text
 //! <dir>/format    the format version of the whole directory
 //! <dir>/db/       sled's directory: db, conf, snap.*, blobs/
-//! <dir>/witness   the last acknowledged group, synced before every acknowledgement
+//! <dir>/journal-n the groups that sled does not have yet, synced before every acknowledgement
+//! <dir>/witness   the last acknowledged group
 //! <dir>/clean     the seal of the last orderly stop; absent while the store is open
 //! <dir>/checking  the same during the start that follows, until the store is verified
 //! <dir>/aside-n/  sled's files as they were before a start after an unclean stop
@@ -84,6 +85,11 @@ impl Directory {
             });
         }
         disk::write_whole(format, FORMAT.as_bytes())
+    }
+
+    /// The directory itself, which the journal's files are in.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// sled's own directory.

@@ -14,19 +14,22 @@
 //!   process ends and starts again; a sync is never repeated on pages that may be gone.
 //!
 //! ## Decisions
-//! * The trait speaks of bytes, so that a journal can stand in front of sled later and nothing
-//!   above has to change.
+//! * The trait speaks of bytes, so that the journal stands in front of sled and nothing above has
+//!   to know.
 //! * `AnyStore` is an enum: the set is closed, and callers need neither `dyn` nor a type parameter.
 
 pub(crate) mod cache;
 mod caught;
 mod chain;
+mod checkpoint;
 mod directory;
 mod disk;
 mod engine;
 mod fault;
+mod journal;
 pub mod key;
 mod memory;
+mod overlay;
 mod record;
 mod sled;
 mod value;
@@ -89,6 +92,16 @@ pub enum Direction {
     Reverse,
 }
 
+impl Direction {
+    /// True if `one` comes before `other`.
+    fn is_before(self, one: &[u8], other: &[u8]) -> bool {
+        match self {
+            Self::Forward => one < other,
+            Self::Reverse => one > other,
+        }
+    }
+}
+
 /// Everything that one commit checks and changes.
 ///
 /// Deletes are applied before puts, and of two puts of one key the later one counts. Deleting a
@@ -119,6 +132,27 @@ enum Operation {
 }
 
 impl Operation {
+    /// The kind that [`Operation::kind`] gives a removal; the others have a value.
+    const DELETE: u8 = 0;
+
+    /// A number of its own for each kind, as it stands on disk.
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Delete => Self::DELETE,
+            Self::Put(_) => 1,
+            Self::Add(_) => 2,
+        }
+    }
+
+    fn of_kind(kind: u8, value: Vec<u8>) -> Option<Self> {
+        match kind {
+            Self::DELETE => Some(Self::Delete),
+            1 => Some(Self::Put(value)),
+            2 => Some(Self::Add(value)),
+            _ => None,
+        }
+    }
+
     fn value(&self) -> Option<&[u8]> {
         match self {
             Self::Put(value) | Self::Add(value) => Some(value),

@@ -1,50 +1,70 @@
-//! The store on disk: sled, our own sync, a chain of groups, and a witness.
+//! The store on disk: a journal, sled behind it, a chain of groups, and a witness.
 //!
-//! Lives here: opening, committing, closing. What each step relies on lives in its own room: the
-//! directory's files (`directory`), records and chunks (`record`, `value`), chain and witness.
+//! Lives here: opening, committing, reading, closing. What each step relies on lives in its own
+//! room: the directory's files (`directory`), the journal, what is not in sled yet (`overlay`),
+//! moving it there (`checkpoint`), records and chunks (`record`, `value`), chain and witness.
 //!
 //! ## Invariants
-//! * A commit is: one sled batch with its group record, sled's flush, a sync of sled's log on a
-//!   descriptor of our own, the witness with its sync. Only then it returns.
+//! * A commit is: the group written to the journal, its changes laid over sled, a sync of the
+//!   journal, the witness. Only then it returns. Sled gets it later, and not a change that a later
+//!   one has replaced.
 //! * A failed write, flush or sync stops the store for good.
-//! * The store serves only when chain, witness and the tally of all records agree.
+//! * The store serves only when journal, chain, witness and the tally of all records agree. What
+//!   sled has lost and the journal still has is written to sled again.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::chain::{self, Group, RING_GROUPS};
+use super::chain::{self, Applied};
+use super::checkpoint::{Checkpointer, LAYER_BYTES_MAX};
 use super::directory::Directory;
 use super::engine::{Engine, LOCK_PATIENCE, LOCK_PAUSE};
-use super::record::GROUP;
+use super::journal::Journal;
+use super::overlay::{Layer, Overlay};
 use super::value::{self, Known};
 use super::witness::{Seal, Witness};
-use super::{Batch, Direction, Durability, Key, Position, Store, StoreError, Stored, record};
+use super::{
+    Batch, Direction, Durability, Expectations, Key, Position, Store, StoreError, Stored, holds,
+    record,
+};
 
 /// Bytes of pages that sled keeps in memory. Its heap is a multiple of it.
 pub const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// The store on disk.
 pub struct SledStore {
-    engine: RwLock<Engine>,
-    /// Held by a scan and by the applying of a batch, so that a scan sees no group in part.
-    whole: RwLock<()>,
-    writer: Mutex<Writer>,
-    position: AtomicU64,
-    directory: Directory,
+    shared: Arc<Shared>,
+    checkpointer: Mutex<Option<JoinHandle<()>>>,
     /// Locked for the life of the store, so that a second process touches nothing.
     _lock: File,
 }
 
-struct Writer {
-    head: Group,
-    known: Known,
-    witness: Witness,
-    /// sled's log, opened once more: a failed write-back is told once to each descriptor.
-    log: File,
-    stopped: Option<String>,
+/// What commits, reads and checkpoints work on. Of two locks the one above is taken first.
+pub(super) struct Shared {
+    pub(super) writer: Mutex<Writer>,
+    /// Something has changed that a commit or a checkpoint may wait for.
+    pub(super) wake: Condvar,
+    /// Held by a read as long as it also reads sled, so that no group is seen in part.
+    pub(super) overlay: RwLock<Overlay>,
+    engine: RwLock<Engine>,
+    /// Bytes of the layer that commits write to.
+    pub(super) layer_bytes: AtomicUsize,
+    position: AtomicU64,
+    pub(super) directory: Directory,
+}
+
+/// What one commit after the other changes.
+pub(super) struct Writer {
+    pub(super) head: Seal,
+    pub(super) journal: Journal,
+    pub(super) witness: Witness,
+    pub(super) stopped: Option<String>,
+    /// The last checkpoint is asked for.
+    pub(super) closing: bool,
     closed: bool,
 }
 
@@ -63,50 +83,84 @@ impl SledStore {
             directory.copy_aside()?;
         }
         let opened = open_verified(&directory, cache_bytes, last_stop.seal);
-        let (engine, writer) = opened.map_err(|error| directory.advise(error))?;
+        let (shared, checkpointer) = opened.map_err(|error| directory.advise(error))?;
         directory.end_start()?;
-        Ok(Self {
-            engine: RwLock::new(engine),
-            whole: RwLock::new(()),
-            position: AtomicU64::new(writer.head.position.0),
-            writer: Mutex::new(writer),
-            directory,
-            _lock: lock,
-        })
+        let shared = Arc::new(shared);
+        let for_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("checkpointer".to_owned())
+            .spawn(move || checkpointer.run(&for_thread))
+            .map_err(|error| StoreError::io(path, &error))?;
+        Ok(Self { shared, checkpointer: Mutex::new(Some(thread)), _lock: lock })
     }
 
-    /// Stops in order: everything is on disk and the next start need not copy anything aside.
+    /// Stops in order: everything is in sled and on disk, and the next start need not copy anything
+    /// aside.
     ///
     /// # Errors
     /// `Io`. A store that has stopped after a fault is not marked as clean.
     pub fn close(&self) -> Result<(), StoreError> {
-        let writer = self.writer.lock();
+        let shared = &self.shared;
         // A panic between write and answer: the head may be ahead of the witness.
-        let panicked = writer.is_err();
-        let mut writer = writer.unwrap_or_else(PoisonError::into_inner);
-        if writer.closed {
-            return Ok(());
+        let panicked = shared.writer.is_poisoned();
+        {
+            let mut writer = shared.writer();
+            if writer.closed {
+                return Ok(());
+            }
+            writer.closed = true;
+            writer.closing = true;
         }
-        writer.closed = true;
+        shared.wake.notify_all();
+        let thread = self.checkpointer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let died = thread.is_some_and(|thread| thread.join().is_err());
+        let mut writer = shared.writer();
         let stopped = writer.stopped.replace("the store is closed".to_owned());
-        let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        let mut engine = shared.engine.write().unwrap_or_else(PoisonError::into_inner);
         engine.close()?;
-        if panicked || stopped.is_some() {
+        if panicked || died || stopped.is_some() {
             return Ok(());
         }
-        let path = self.directory.db_file();
-        writer.log.sync_all().map_err(|error| StoreError::io(&path, &error))?;
-        self.directory.check_no_blobs()?;
-        self.directory.settle()?;
-        self.directory.mark_clean(writer.head.seal())
+        writer.witness.sync()?;
+        shared.directory.check_no_blobs()?;
+        shared.directory.settle()?;
+        shared.directory.mark_clean(writer.head)
+    }
+}
+
+impl Shared {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read<T>(
+    /// Works with sled.
+    pub(super) fn engine<T>(
         &self,
         work: impl FnOnce(&Engine) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner);
         work(&engine)
+    }
+
+    fn check(&self, expect: Expectations) -> Result<(), StoreError> {
+        let overlay = self.overlay.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, expect) in expect {
+            let present = match overlay.get(&name) {
+                Some(change) => change.operation.value().map(|_| change.position),
+                None => {
+                    let key = record::user_key(&name);
+                    let found = self.engine(|engine| engine.get(&key))?;
+                    match found {
+                        Some(bytes) => Some(record::decode(&key, &bytes)?.position),
+                        None => None,
+                    }
+                }
+            };
+            if !holds(expect, present) {
+                return Err(StoreError::Conflict { key: name });
+            }
+        }
+        Ok(())
     }
 
     fn carry_out(
@@ -116,30 +170,21 @@ impl SledStore {
         applied: &mut dyn FnMut(Position),
     ) -> Result<Position, StoreError> {
         let (expect, operations) = batch.into_operations()?;
+        self.check(expect)?;
+        let previous = writer.head.hash;
         let position = Position(writer.head.position.0.saturating_add(1));
-        self.read(|engine| {
-            let known = &mut writer.known;
-            let tally = writer.head.tally;
-            let mut plan = value::plan(engine, known, position, &operations, expect, tally)?;
-            let next = writer.head.next(position, &operations, plan.tally);
-            let (key, bytes) = next.encode();
-            plan.batch.insert(key, bytes);
-            {
-                let _whole = self.whole.write().unwrap_or_else(PoisonError::into_inner);
-                engine.apply(plan.batch)?;
-            }
-            known.carried_out(plan.left);
-            writer.head = next;
-            Ok(())
-        })?;
-        applied(position);
-        self.read(Engine::flush)?;
-        let path = self.directory.db_file();
-        writer.log.sync_data().map_err(|error| StoreError::io(&path, &error))?;
-        if position.0.is_multiple_of(RING_GROUPS) {
-            self.directory.check_no_blobs()?;
+        let hash = chain::link(&previous, position, &operations);
+        let seal = Seal { position, hash };
+        writer.journal.append(&previous, seal, &operations)?;
+        {
+            let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
+            overlay.active.absorb(position, operations);
+            self.layer_bytes.store(overlay.active.bytes(), Ordering::Release);
         }
-        writer.witness.testify(writer.head.seal())?;
+        writer.head = seal;
+        applied(position);
+        writer.journal.sync()?;
+        writer.witness.testify(seal)?;
         self.position.store(position.0, Ordering::Release);
         Ok(position)
     }
@@ -151,13 +196,18 @@ impl Store for SledStore {
     }
 
     fn position(&self) -> Position {
-        Position(self.position.load(Ordering::Acquire))
+        Position(self.shared.position.load(Ordering::Acquire))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Stored>, StoreError> {
+        let overlay = self.shared.overlay.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(change) = overlay.get(key) {
+            let position = change.position;
+            let value = change.operation.value();
+            return Ok(value.map(|value| Stored { position, value: value.to_vec() }));
+        }
         let key = record::user_key(key);
-        let _whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-        self.read(|engine| match engine.get(&key)? {
+        self.shared.engine(|engine| match engine.get(&key)? {
             Some(bytes) => value::join(engine, &key, &bytes).map(Some),
             None => Ok(None),
         })
@@ -173,17 +223,40 @@ impl Store for SledStore {
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
+        let overlay = self.shared.overlay.read().unwrap_or_else(PoisonError::into_inner);
+        let mut over = overlay.range(from, to, direction).peekable();
+        let mut found: Vec<(Key, Stored)> = Vec::new();
         let (from, to) = (record::user_key(from), record::user_key(to));
-        let _whole = self.whole.read().unwrap_or_else(PoisonError::into_inner);
-        self.read(|engine| {
-            let mut found = Vec::new();
+        self.shared.engine(|engine| {
             engine.visit(&from, &to, direction, &mut |key, bytes| {
-                let name = key.get(1..).unwrap_or_default().to_vec();
-                found.push((name, value::join(engine, key, bytes)?));
+                let name = key.get(1..).unwrap_or_default();
+                // What lies over sled and comes before this key.
+                while let Some((next, change)) =
+                    over.next_if(|(next, _)| direction.is_before(next, name))
+                {
+                    let value = change.operation.value();
+                    found.extend(value.map(|v| entry(next, change.position, v)));
+                    if found.len() >= limit {
+                        return Ok(false);
+                    }
+                }
+                match over.next_if(|(next, _)| next.as_slice() == name) {
+                    Some((next, change)) => {
+                        let value = change.operation.value();
+                        found.extend(value.map(|v| entry(next, change.position, v)));
+                    }
+                    None => found.push((name.to_vec(), value::join(engine, key, bytes)?)),
+                }
                 Ok(found.len() < limit)
-            })?;
-            Ok(found)
-        })
+            })
+        })?;
+        for (key, change) in over {
+            if found.len() >= limit {
+                break;
+            }
+            found.extend(change.operation.value().map(|v| entry(key, change.position, v)));
+        }
+        Ok(found)
     }
 
     fn commit(
@@ -191,18 +264,32 @@ impl Store for SledStore {
         batch: Batch,
         applied: &mut dyn FnMut(Position),
     ) -> Result<Position, StoreError> {
-        let Ok(mut writer) = self.writer.lock() else {
+        let shared = &self.shared;
+        let Ok(mut writer) = shared.writer.lock() else {
             return Err(StoreError::Stopped { cause: "a commit panicked".to_owned() });
         };
+        // Sled has to catch up before memory and journal grow without bound.
+        while shared.layer_bytes.load(Ordering::Acquire) >= LAYER_BYTES_MAX
+            && writer.stopped.is_none()
+        {
+            writer = shared.wake.wait(writer).unwrap_or_else(PoisonError::into_inner);
+        }
         if let Some(cause) = &writer.stopped {
             return Err(StoreError::Stopped { cause: cause.clone() });
         }
-        let result = self.carry_out(&mut writer, batch, applied);
+        let result = shared.carry_out(&mut writer, batch, applied);
         if let Err(error @ (StoreError::Io { .. } | StoreError::Corrupt { .. })) = &result {
             writer.stopped = Some(error.to_string());
         }
+        if shared.is_layer_full() {
+            shared.wake.notify_all();
+        }
         result
     }
+}
+
+fn entry(key: &Key, position: Position, value: &[u8]) -> (Key, Stored) {
+    (key.clone(), Stored { position, value: value.to_vec() })
 }
 
 impl Drop for SledStore {
@@ -231,49 +318,62 @@ fn lock(root: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Opens sled's files and checks that they hold what was acknowledged, and nothing else.
+/// Opens sled's files and the journal, checks that they hold what was acknowledged, and nothing
+/// else, and brings sled up to the journal.
 fn open_verified(
     directory: &Directory,
     cache_bytes: u64,
     clean: Option<Seal>,
-) -> Result<(Engine, Writer), StoreError> {
+) -> Result<(Shared, Checkpointer), StoreError> {
     let engine = Engine::open(&directory.db(), cache_bytes)?;
     directory.check_no_blobs()?;
     directory.settle()?;
-    let ring = chain::ring(groups(&engine)?)?;
-    let (witness, seal) = match Witness::load(&directory.witness())? {
-        Some((witness, seal)) => (Some(witness), Some(seal)),
-        None => (None, None),
+    let applied = match engine.get(&Applied::KEY)? {
+        Some(bytes) => Applied::decode(&bytes)?,
+        None => Applied::nothing(),
     };
-    chain::judge(&ring, seal, clean)?;
-    let head = ring.last().cloned().unwrap_or_else(Group::genesis);
     let tally = value::survey(&engine)?;
-    if tally != head.tally {
+    if tally != applied.tally {
         return Err(StoreError::corrupt(format!(
             "group {} left {} records, and {} are there or some are not the same",
-            head.position,
-            head.tally.records(),
+            applied.seal.position,
+            applied.tally.records(),
             tally.records()
         )));
     }
+    let (journal, entries) = Journal::load(directory.root(), applied.seal)?;
+    let seals: Vec<Seal> = entries.iter().map(|entry| entry.seal).collect();
+    let (witness, testified) = match Witness::load(&directory.witness())? {
+        Some((witness, seal)) => (Some(witness), Some(seal)),
+        None => (None, None),
+    };
+    let head = chain::judge(applied.seal, &seals, testified, clean)?;
     let witness = match witness {
         Some(witness) => witness,
         None => Witness::create(&directory.witness())?,
     };
+    // Complete groups that were not acknowledged are kept from now on.
+    witness.testify(head)?;
+    witness.sync()?;
     let log = File::open(directory.db_file())
         .map_err(|error| StoreError::io(&directory.db_file(), &error))?;
-    // Complete groups that were not acknowledged are kept from now on.
-    log.sync_data().map_err(|error| StoreError::io(&directory.db_file(), &error))?;
-    witness.testify(head.seal())?;
-    let known = Known::new();
-    Ok((engine, Writer { head, known, witness, log, stopped: None, closed: false }))
-}
-
-fn groups(engine: &Engine) -> Result<Vec<Group>, StoreError> {
-    let mut groups = Vec::new();
-    engine.visit(&[GROUP], &[GROUP.saturating_add(1)], Direction::Forward, &mut |key, bytes| {
-        groups.push(Group::decode(key, bytes)?);
-        Ok(true)
-    })?;
-    Ok(groups)
+    let mut checkpointer = Checkpointer { applied, known: Known::new(), log };
+    let writer = Writer { head, journal, witness, stopped: None, closing: false, closed: false };
+    let shared = Shared {
+        writer: Mutex::new(writer),
+        wake: Condvar::new(),
+        overlay: RwLock::default(),
+        engine: RwLock::new(engine),
+        layer_bytes: AtomicUsize::new(0),
+        position: AtomicU64::new(head.position.0),
+        directory: directory.clone(),
+    };
+    let mut layer = Layer::default();
+    for entry in entries {
+        layer.absorb(entry.seal.position, entry.operations);
+    }
+    if head != applied.seal {
+        checkpointer.carry_out(&shared, &layer, head)?;
+    }
+    Ok((shared, checkpointer))
 }

@@ -11,11 +11,9 @@
 use super::cache::Cache;
 use super::chain::Tally;
 use super::engine::Engine;
+use super::overlay::{Change, Layer};
 use super::record::{CHUNK, GROUP, PAYLOAD_BYTES_MAX, Record, Shape, USER, user_key};
-use super::{
-    Direction, Expect, Expectations, Operation, Operations, Position, StoreError, Stored, holds,
-    record,
-};
+use super::{Direction, Operation, Position, StoreError, Stored, record};
 
 /// Half of the keys whose present record is known without asking sled.
 const KNOWN_HALF: usize = 8192;
@@ -69,37 +67,31 @@ pub(super) struct Plan {
     pub(super) left: Left,
 }
 
-/// The plan that carries out `operations` if all expectations hold. `tally` is the one before it.
+/// The plan that carries out the changes of a layer. `tally` is the one before it.
 pub(super) fn plan(
     engine: &Engine,
     known: &mut Known,
-    position: Position,
-    operations: &Operations,
-    mut expect: Expectations,
+    layer: &Layer,
     tally: Tally,
 ) -> Result<Plan, StoreError> {
-    let left = Left(Vec::with_capacity(operations.len()));
+    let changes = layer.changes();
+    let left = Left(Vec::with_capacity(changes.len()));
     let mut plan = Plan { batch: sled::Batch::default(), tally, left };
     let mut chunk_next = 0;
-    for (name, operation) in operations {
+    for (name, Change { position, operation }) in changes {
         let key = user_key(name);
-        let expected = expect.remove(name);
         let old = match operation {
-            Operation::Add(_) if expected.is_none() => {
+            Operation::Add(_) => {
                 debug_assert!(engine.get(&key)?.is_none(), "{} is not new", name.escape_ascii());
                 None
             }
-            _ => known.present(engine, &key)?,
+            Operation::Put(_) | Operation::Delete => known.present(engine, &key)?,
         };
-        // One look serves the expectation and the tally.
-        if let Some(expect) = expected {
-            check(name, expect, old.as_ref())?;
-        }
         if let Some(old) = old {
             plan.clear(&key, &old);
         }
         match operation.value() {
-            Some(value) => plan.write(key, value, position, &mut chunk_next)?,
+            Some(value) => plan.write(key, value, *position, &mut chunk_next)?,
             None => {
                 if old.is_some() {
                     plan.batch.remove(key.as_slice());
@@ -107,9 +99,6 @@ pub(super) fn plan(
                 plan.left.0.push((key, None));
             }
         }
-    }
-    for (name, expect) in expect {
-        check(&name, expect, known.present(engine, &user_key(&name))?.as_ref())?;
     }
     Ok(plan)
 }
@@ -149,13 +138,6 @@ impl Plan {
         self.left.0.push((key, Some(Present { crc, position, chunks })));
         Ok(())
     }
-}
-
-fn check(name: &[u8], expect: Expect, old: Option<&Present>) -> Result<(), StoreError> {
-    if holds(expect, old.map(|present| present.position)) {
-        return Ok(());
-    }
-    Err(StoreError::Conflict { key: name.to_vec() })
 }
 
 /// The value that the record under a user key stands for.

@@ -124,12 +124,17 @@ impl Witness {
         }
     }
 
-    /// Testifies the group; it is on disk when this returns `Ok`.
+    /// Testifies the group, which is on disk. A killed process leaves the testimony to the next
+    /// one; a power loss only what [`Witness::sync`] has covered.
     pub(super) fn testify(&self, seal: Seal) -> Result<(), StoreError> {
         let slot = seal.position.0 % 2;
         self.file
             .write_all_at(&seal.encode(), slot * SLOT_DISTANCE_BYTES)
-            .and_then(|()| self.file.sync_data())
             .map_err(|error| StoreError::io(&self.path, &error))
+    }
+
+    /// Every testimony is on disk when this returns `Ok`.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(|error| StoreError::io(&self.path, &error))
     }
 }
