@@ -161,6 +161,8 @@ impl Committer {
             Err(RecvTimeoutError::Disconnected) => Some(Message::Stop),
         };
         let mut next = first;
+        // Whoever is about to propose gets to do it: a sync for more of them costs no more.
+        std::thread::yield_now();
         while let Some(message) = next.take() {
             match message {
                 Message::Stop => {

@@ -43,8 +43,10 @@ pub(super) struct Group<'a> {
     pub(super) tasks: HashMap<TaskId, Loaded>,
     touched: BTreeSet<TaskId>,
     pub(super) puts: BTreeMap<Key, Vec<u8>>,
-    /// Values under keys that are new by how they are made.
+    /// Events, which nobody reads before the group is written.
     adds: Vec<(Key, Vec<u8>)>,
+    /// Keys in `puts` that are new by how they are made.
+    fresh: BTreeSet<Key>,
     pub(super) deletes: BTreeSet<Key>,
     pub(super) expect: Vec<(Key, Expect)>,
     pub(super) topics: Vec<Topic>,
@@ -62,6 +64,7 @@ impl<'a> Group<'a> {
             touched: BTreeSet::new(),
             puts: BTreeMap::new(),
             adds: Vec::new(),
+            fresh: BTreeSet::new(),
             deletes: BTreeSet::new(),
             expect: Vec::new(),
             topics: Vec::new(),
@@ -98,8 +101,13 @@ impl<'a> Group<'a> {
         self.puts.insert(key, value);
     }
 
-    /// An event's key has a number that only grows, so nothing is there, and nobody reads it before
-    /// the group is written.
+    /// Puts a value under a key that has a new id or number in it, so that nothing is there.
+    fn put_new(&mut self, key: Key, value: Vec<u8>) {
+        self.fresh.insert(key.clone());
+        self.put(key, value);
+    }
+
+    /// An event's key has a number that only grows, so nothing is there.
     fn add_event(&mut self, task: &TaskId, sequence: u64, value: Vec<u8>) {
         self.weight = self.weight.saturating_add(value.len());
         self.adds.push((key::event(task, sequence), value));
@@ -107,7 +115,9 @@ impl<'a> Group<'a> {
 
     fn delete(&mut self, key: Key) {
         self.puts.remove(&key);
-        self.deletes.insert(key);
+        if !self.fresh.remove(&key) {
+            self.deletes.insert(key);
+        }
     }
 
     /// Creates a task. The answer is kept as long as the task.
@@ -302,7 +312,9 @@ impl<'a> Group<'a> {
         match event {
             Event::HandoffOffered { .. }
             | Event::HandoffReturned { .. }
-            | Event::ClaimLapsed { .. } => self.list_offer(loaded),
+            | Event::ClaimLapsed { .. } => {
+                self.list_offer(loaded, matches!(event, Event::HandoffOffered { .. }));
+            }
             Event::HandoffEnded { .. } | Event::HandoffReceived(_) => self.unlist_offer(loaded),
             _ => {}
         }
@@ -320,7 +332,7 @@ impl<'a> Group<'a> {
     }
 
     /// Lists the open offer, behind all that are listed: who watches sees it as new.
-    fn list_offer(&mut self, loaded: &mut Loaded) {
+    fn list_offer(&mut self, loaded: &mut Loaded, is_new: bool) {
         let Some(handoff) = loaded.task.open_handoff().cloned() else { return };
         if !loaded.offer_key.is_empty() {
             self.delete(std::mem::take(&mut loaded.offer_key));
@@ -328,10 +340,10 @@ impl<'a> Group<'a> {
         let at =
             key::offer(&loaded.namespace, &handoff.receiver, self.ground.position.0, self.offers);
         self.offers = self.offers.saturating_add(1);
-        self.put(at.clone(), encode_offer(&handoff.id, &loaded.task.id));
+        self.put_new(at.clone(), encode_offer(&handoff.id, &loaded.task.id));
         loaded.offer_key = at;
         self.topics.push(receiver_topic(&loaded.namespace, &handoff.receiver));
-        self.store_handoff(loaded, &handoff);
+        self.store_handoff(loaded, &handoff, is_new);
     }
 
     fn unlist_offer(&mut self, loaded: &mut Loaded) {
@@ -340,13 +352,18 @@ impl<'a> Group<'a> {
         }
         if let Some(handoff) = loaded.task.handoff.clone() {
             self.topics.push(receiver_topic(&loaded.namespace, &handoff.receiver));
-            self.store_handoff(loaded, &handoff);
+            self.store_handoff(loaded, &handoff, false);
         }
     }
 
-    fn store_handoff(&mut self, loaded: &Loaded, handoff: &Handoff) {
+    fn store_handoff(&mut self, loaded: &Loaded, handoff: &Handoff, is_new: bool) {
         let bytes = encode_handoff(handoff, &loaded.task.id, &loaded.task.class);
-        self.put(key::handoff(&handoff.id), bytes);
+        let at = key::handoff(&handoff.id);
+        if is_new {
+            self.put_new(at, bytes)
+        } else {
+            self.put(at, bytes)
+        }
         self.handoffs.push((handoff.id.clone(), loaded.task.id.clone()));
     }
 
@@ -392,10 +409,15 @@ impl<'a> Group<'a> {
                 loaded.position = Some(self.ground.position);
             }
         }
+        let mut add = std::mem::take(&mut self.adds);
+        let fresh = &self.fresh;
+        let puts = std::mem::take(&mut self.puts).into_iter();
+        let (new, put): (Vec<_>, _) = puts.partition(|(key, _)| fresh.contains(key));
+        add.extend(new);
         let batch = Batch {
             expect: std::mem::take(&mut self.expect),
-            put: std::mem::take(&mut self.puts).into_iter().collect(),
-            add: std::mem::take(&mut self.adds),
+            put,
+            add,
             delete: std::mem::take(&mut self.deletes).into_iter().collect(),
         };
         (batch, touched)

@@ -26,6 +26,10 @@ use crate::service::auth::Authenticator;
 /// How often an idle connection is asked whether its peer is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// Bytes that a connection may have under way. The standard's 64 KiB are a dozen packets, and then
+/// every offer waits for a window update.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+
 /// How a server is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -86,6 +90,7 @@ pub async fn run(
     let handoffs = HandoffServiceServer::new(desk).max_decoding_message_size(limit);
     let router = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .add_service(health)
         .add_service(reflection()?)
         .add_service(InterceptedService::new(agents, authenticator.clone()))

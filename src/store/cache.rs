@@ -43,7 +43,9 @@ impl<K: Eq + Hash + Clone, V> Cache<K, V> {
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= self.half {
-            self.old = std::mem::take(&mut self.young);
+            // Both keep the room that they have, since they will need it again.
+            std::mem::swap(&mut self.old, &mut self.young);
+            self.young.clear();
         }
         self.old.remove(&key);
         self.young.insert(key, value);
