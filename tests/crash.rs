@@ -387,8 +387,8 @@ async fn agents_that_are_killed_under_load_go_on_where_they_were() {
 }
 
 impl Driver {
-    /// The same agents in new processes: they find the task, settle the step that was under way, and take
-    /// the task up under a new instance, which fences the old one.
+    /// The same agents in new processes: they find the task, settle the step that was under way,
+    /// and take the task up under a new instance, which fences the old one.
     async fn restarted(mut self, broker: &Broker, round: u32) -> Self {
         self.go(&broker.channel).await.expect("the step is settled by repeating it");
         while !matches!(self.step, Step::Offer(_)) {

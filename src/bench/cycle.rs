@@ -3,6 +3,8 @@
 //! A worker owns one task and moves it to and fro between two agents of different accounts, so that
 //! every offer is blind and every receipt is compared.
 
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -48,8 +50,12 @@ pub(super) struct Shuttle {
     revision: u64,
 }
 
+/// A request id: drawn once a process, then counted, since drawing takes a call of the system.
 fn fresh() -> String {
-    uuid::Uuid::now_v7().to_string()
+    static DRAWN: LazyLock<u128> = LazyLock::new(|| uuid::Uuid::now_v7().as_u128());
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let counted = DRAWN.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed).into());
+    uuid::Uuid::from_u128(counted).to_string()
 }
 
 /// Text that brings the packet of fixture F-06 to at least 4 KiB, as real state would.

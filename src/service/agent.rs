@@ -5,8 +5,8 @@ use tonic::{Request, Response, Status};
 
 use crate::broker::{AgentChange, Change, Error};
 use crate::core::contract::{Finding, Presence, TABLE, presence_in_document};
-use crate::core::digest::Revision;
-use crate::core::id::{Capability, PrincipalId};
+use crate::core::digest::{Digest, Revision};
+use crate::core::id::{Capability, PrincipalId, RequestId};
 use crate::core::refusal::{Reason, Refusal};
 use crate::core::{Caller, Outcome};
 use crate::proto::baton::v1 as pb;
@@ -73,25 +73,22 @@ impl Desk {
     ) -> Result<pb::RegisterAgentResponse, Error> {
         let caller = self.caller(&request).await?;
         let message = request.into_inner();
+        let digest = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let agent = pb::Agent {
             agent_id: caller.party.principal.to_string(),
-            card: message.card.clone(),
-            template: message.template.clone(),
-            policy: message.policy.clone(),
-            capabilities: message.capabilities.clone(),
+            card: message.card,
+            template: message.template,
+            policy: message.policy,
+            capabilities: message.capabilities,
             ..pb::Agent::default()
         };
         self.check_agent(&agent, &caller, &mut violations)?;
         let id = violations.finish(id)?;
-        let digest = content(&message);
-        let request = crate::broker::Request { caller: caller.clone(), id, digest };
-        let body = agent.encode_to_vec();
-        let change = Change::Agent(AgentChange::Register { body });
-        self.broker.propose(request, change, Vec::new()).await?;
-        let agent = self.agent_of(&caller, &caller.party.principal).await?;
-        Ok(pb::RegisterAgentResponse { agent: Some(agent) })
+        let change = AgentChange::Register { body: agent.encode_to_vec() };
+        let agent = Some(self.change_agent(caller, id, digest, change).await?);
+        Ok(pb::RegisterAgentResponse { agent })
     }
 
     async fn update(
@@ -100,27 +97,38 @@ impl Desk {
     ) -> Result<pb::UpdateAgentResponse, Error> {
         let caller = self.caller(&request).await?;
         let message = request.into_inner();
+        let digest = content(&message);
         let mut violations = Violations::default();
         let id = guard::request_id(&message.request_id, &mut violations);
         let expected =
             guard::counter(message.expected_revision, "expected_revision", &mut violations);
         let agent = pb::Agent {
             agent_id: caller.party.principal.to_string(),
-            card: message.card.clone(),
-            template: message.template.clone(),
-            policy: message.policy.clone(),
-            capabilities: message.capabilities.clone(),
+            card: message.card,
+            template: message.template,
+            policy: message.policy,
+            capabilities: message.capabilities,
             ..pb::Agent::default()
         };
         self.check_agent(&agent, &caller, &mut violations)?;
         let (id, expected) = violations.finish(id.zip(expected))?;
-        let digest = content(&message);
-        let request = crate::broker::Request { caller: caller.clone(), id, digest };
         let body = agent.encode_to_vec();
         let change = AgentChange::Update { expected: Revision::new(expected), body };
+        let agent = Some(self.change_agent(caller, id, digest, change).await?);
+        Ok(pb::UpdateAgentResponse { agent })
+    }
+
+    /// Changes the caller's own record, and gives it as it stands then.
+    async fn change_agent(
+        &self,
+        caller: Caller,
+        id: RequestId,
+        digest: Digest,
+        change: AgentChange,
+    ) -> Result<pb::Agent, Error> {
+        let request = crate::broker::Request { caller: caller.clone(), id, digest };
         self.broker.propose(request, Change::Agent(change), Vec::new()).await?;
-        let agent = self.agent_of(&caller, &caller.party.principal).await?;
-        Ok(pb::UpdateAgentResponse { agent: Some(agent) })
+        self.agent_of(&caller, &caller.party.principal).await
     }
 
     async fn remove(

@@ -3,6 +3,7 @@
 use tonic::Request;
 
 use crate::broker::Error;
+use crate::core::digest::Digest;
 use crate::core::id::RequestId;
 use crate::core::{Command, Outcome, control};
 use crate::proto::baton::v1 as pb;
@@ -10,7 +11,7 @@ use crate::wire::document::{Sealed, note};
 use crate::wire::guard;
 use crate::wire::violations::Violations;
 
-use super::{Desk, content, outcome, unsealed};
+use super::{Desk, Seen, content, outcome, unsealed};
 
 impl Desk {
     pub(super) async fn cancel(
@@ -40,15 +41,8 @@ impl Desk {
     ) -> Result<Outcome, Error> {
         let seen = self.named_task(&request, &request.get_ref().task_id).await?;
         let message = request.into_inner();
-        let (id, said) = reasoned(&message.request_id, &message.reason)?;
-        let command = Command::Freeze(control::Freeze { note: said.digest });
-        self.command(
-            content(&message),
-            (seen.caller, id, seen.task.id.clone()),
-            command,
-            vec![said],
-        )
-        .await
+        let reasoned = reasoned(&message.request_id, &message.reason)?;
+        self.flagged(seen, content(&message), reasoned, Command::Freeze).await
     }
 
     pub(super) async fn lift(
@@ -57,15 +51,20 @@ impl Desk {
     ) -> Result<Outcome, Error> {
         let seen = self.named_task(&request, &request.get_ref().task_id).await?;
         let message = request.into_inner();
-        let (id, said) = reasoned(&message.request_id, &message.reason)?;
-        let command = Command::Lift(control::Freeze { note: said.digest });
-        self.command(
-            content(&message),
-            (seen.caller, id, seen.task.id.clone()),
-            command,
-            vec![said],
-        )
-        .await
+        let reasoned = reasoned(&message.request_id, &message.reason)?;
+        self.flagged(seen, content(&message), reasoned, Command::Lift).await
+    }
+
+    async fn flagged(
+        &self,
+        seen: Seen,
+        content: Digest,
+        (id, said): (RequestId, Sealed),
+        command: impl FnOnce(control::Freeze) -> Command,
+    ) -> Result<Outcome, Error> {
+        let command = command(control::Freeze { note: said.digest });
+        let at = (seen.caller, id, seen.task.id.clone());
+        self.command(content, at, command, vec![said]).await
     }
 }
 

@@ -18,6 +18,7 @@ use crate::broker::Error;
 use crate::core::refusal::{Reason, Refusal, Violation};
 use crate::core::time::Span;
 use crate::proto::baton::v1 as pb;
+use crate::wire::reason::reason_to_pb;
 
 /// Who gives the reasons: the value of `ErrorInfo.domain`.
 pub const DOMAIN: &str = "baton";
@@ -88,7 +89,7 @@ pub(super) fn denied(denial: &Denial) -> Status {
 }
 
 fn refused(refusal: &Refusal) -> Status {
-    let (reason, code) = of(refusal.reason);
+    let (reason, code) = (reason_to_pb(refusal.reason), code(refusal.reason));
     let mut answer = Answer::new(reason, code, &refusal.message);
     answer.metadata = refusal.metadata.clone();
     answer.violations.clone_from(&refusal.violations);
@@ -96,59 +97,58 @@ fn refused(refusal: &Refusal) -> Status {
     answer.build()
 }
 
-/// The reason on the wire and the status code of each reason of the core.
-fn of(reason: Reason) -> (pb::Reason, Code) {
-    use pb::Reason as P;
+/// The status code of each reason of the core.
+fn code(reason: Reason) -> Code {
     match reason {
-        Reason::NotFound => (P::NotFound, Code::NotFound),
-        Reason::InvalidRequest => (P::InvalidRequest, Code::InvalidArgument),
-        Reason::ContractInvalid => (P::ContractInvalid, Code::InvalidArgument),
-        Reason::UnsupportedContractVersion => (P::UnsupportedContractVersion, Code::Unimplemented),
-        Reason::ReferenceCopyMismatch => (P::ReferenceCopyMismatch, Code::InvalidArgument),
-        Reason::IdempotencyMismatch => (P::IdempotencyMismatch, Code::FailedPrecondition),
-        Reason::StaleEpoch => (P::StaleEpoch, Code::FailedPrecondition),
-        Reason::NotOwner => (P::NotOwner, Code::PermissionDenied),
-        Reason::StateConflict => (P::StateConflict, Code::Aborted),
-        Reason::Frozen => (P::Frozen, Code::FailedPrecondition),
-        Reason::HandoffPending => (P::HandoffPending, Code::FailedPrecondition),
-        Reason::HandoffAlreadyOpen => (P::HandoffAlreadyOpen, Code::FailedPrecondition),
-        Reason::CheckpointRequired => (P::CheckpointRequired, Code::FailedPrecondition),
-        Reason::ScopeExceeded => (P::ScopeExceeded, Code::PermissionDenied),
-        Reason::SelfHandoff => (P::SelfHandoff, Code::InvalidArgument),
-        Reason::UnknownReceiver => (P::UnknownReceiver, Code::InvalidArgument),
-        Reason::BlindImpossible => (P::BlindImpossible, Code::FailedPrecondition),
-        Reason::ReceiverNotOwner => (P::ReceiverNotOwner, Code::PermissionDenied),
-        Reason::ClaimRequired => (P::ClaimRequired, Code::FailedPrecondition),
-        Reason::ClaimHeld => (P::ClaimHeld, Code::FailedPrecondition),
-        Reason::LeaseLapsed => (P::LeaseLapsed, Code::FailedPrecondition),
-        Reason::ReceiptMismatch => (P::ReceiptMismatch, Code::FailedPrecondition),
-        Reason::ReceiptConflict => (P::ReceiptConflict, Code::FailedPrecondition),
-        Reason::StaleHandoff => (P::StaleHandoff, Code::FailedPrecondition),
-        Reason::HandoffEnded => (P::HandoffEnded, Code::FailedPrecondition),
-        Reason::PacketMismatch => (P::PacketMismatch, Code::FailedPrecondition),
-        Reason::ObservedTimeImplausible => (P::ObservedTimeImplausible, Code::InvalidArgument),
-        Reason::IdentityMismatch => (P::IdentityMismatch, Code::PermissionDenied),
-        Reason::IllegalTransition => (P::IllegalTransition, Code::FailedPrecondition),
-        Reason::TaskClosed => (P::TaskClosed, Code::FailedPrecondition),
-        Reason::TaskCanceled => (P::TaskCanceled, Code::FailedPrecondition),
-        Reason::NotVerifier => (P::NotVerifier, Code::PermissionDenied),
-        Reason::VerifierNotIndependent => (P::VerifierNotIndependent, Code::PermissionDenied),
-        Reason::ReadbackRequired => (P::ReadbackRequired, Code::FailedPrecondition),
-        Reason::AcceptanceNotMet => (P::AcceptanceNotMet, Code::FailedPrecondition),
-        Reason::ArtifactDrift => (P::ArtifactDrift, Code::FailedPrecondition),
-        Reason::ArtifactExists => (P::ArtifactExists, Code::FailedPrecondition),
-        Reason::NotOperator => (P::NotOperator, Code::PermissionDenied),
-        Reason::OwnerPresent => (P::OwnerPresent, Code::FailedPrecondition),
-        Reason::CheckpointExists => (P::CheckpointExists, Code::FailedPrecondition),
-        Reason::DurabilityRequired => (P::DurabilityRequired, Code::FailedPrecondition),
-        Reason::LimitExceeded => (P::LimitExceeded, Code::ResourceExhausted),
-        Reason::LargePayloadInline => (P::LargePayloadInline, Code::InvalidArgument),
-        Reason::InvalidPageToken => (P::InvalidPageToken, Code::InvalidArgument),
-        Reason::RoleRequired => (P::RoleRequired, Code::PermissionDenied),
-        Reason::CapabilityNotAllowed => (P::CapabilityNotAllowed, Code::PermissionDenied),
-        Reason::AgentExists => (P::AgentExists, Code::FailedPrecondition),
-        Reason::ContextOwnershipConflict => (P::ContextOwnershipConflict, Code::PermissionDenied),
-        Reason::NoOpenHandoff => (P::NoOpenHandoff, Code::FailedPrecondition),
+        Reason::NotFound => Code::NotFound,
+        Reason::InvalidRequest => Code::InvalidArgument,
+        Reason::ContractInvalid => Code::InvalidArgument,
+        Reason::UnsupportedContractVersion => Code::Unimplemented,
+        Reason::ReferenceCopyMismatch => Code::InvalidArgument,
+        Reason::IdempotencyMismatch => Code::FailedPrecondition,
+        Reason::StaleEpoch => Code::FailedPrecondition,
+        Reason::NotOwner => Code::PermissionDenied,
+        Reason::StateConflict => Code::Aborted,
+        Reason::Frozen => Code::FailedPrecondition,
+        Reason::HandoffPending => Code::FailedPrecondition,
+        Reason::HandoffAlreadyOpen => Code::FailedPrecondition,
+        Reason::CheckpointRequired => Code::FailedPrecondition,
+        Reason::ScopeExceeded => Code::PermissionDenied,
+        Reason::SelfHandoff => Code::InvalidArgument,
+        Reason::UnknownReceiver => Code::InvalidArgument,
+        Reason::BlindImpossible => Code::FailedPrecondition,
+        Reason::ReceiverNotOwner => Code::PermissionDenied,
+        Reason::ClaimRequired => Code::FailedPrecondition,
+        Reason::ClaimHeld => Code::FailedPrecondition,
+        Reason::LeaseLapsed => Code::FailedPrecondition,
+        Reason::ReceiptMismatch => Code::FailedPrecondition,
+        Reason::ReceiptConflict => Code::FailedPrecondition,
+        Reason::StaleHandoff => Code::FailedPrecondition,
+        Reason::HandoffEnded => Code::FailedPrecondition,
+        Reason::PacketMismatch => Code::FailedPrecondition,
+        Reason::ObservedTimeImplausible => Code::InvalidArgument,
+        Reason::IdentityMismatch => Code::PermissionDenied,
+        Reason::IllegalTransition => Code::FailedPrecondition,
+        Reason::TaskClosed => Code::FailedPrecondition,
+        Reason::TaskCanceled => Code::FailedPrecondition,
+        Reason::NotVerifier => Code::PermissionDenied,
+        Reason::VerifierNotIndependent => Code::PermissionDenied,
+        Reason::ReadbackRequired => Code::FailedPrecondition,
+        Reason::AcceptanceNotMet => Code::FailedPrecondition,
+        Reason::ArtifactDrift => Code::FailedPrecondition,
+        Reason::ArtifactExists => Code::FailedPrecondition,
+        Reason::NotOperator => Code::PermissionDenied,
+        Reason::OwnerPresent => Code::FailedPrecondition,
+        Reason::CheckpointExists => Code::FailedPrecondition,
+        Reason::DurabilityRequired => Code::FailedPrecondition,
+        Reason::LimitExceeded => Code::ResourceExhausted,
+        Reason::LargePayloadInline => Code::InvalidArgument,
+        Reason::InvalidPageToken => Code::InvalidArgument,
+        Reason::RoleRequired => Code::PermissionDenied,
+        Reason::CapabilityNotAllowed => Code::PermissionDenied,
+        Reason::AgentExists => Code::FailedPrecondition,
+        Reason::ContextOwnershipConflict => Code::PermissionDenied,
+        Reason::NoOpenHandoff => Code::FailedPrecondition,
     }
 }
 

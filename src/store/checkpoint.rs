@@ -4,9 +4,9 @@
 //! committing and reading (`sled`), the sled batch (`value`).
 //!
 //! ## Invariants
-//! * A checkpoint is: the witness synced, the journal's other file begun, the layer frozen; one sled
-//!   batch with the record of how far sled is; sled's flush; a sync of sled's log on a descriptor of
-//!   our own. Only then the frozen layer goes, and its file may be written over.
+//! * A checkpoint is: the witness synced, the journal's other file begun, the layer frozen; one
+//!   sled batch with the record of how far sled is; sled's flush; a sync of sled's log on a
+//!   descriptor of our own. Only then the frozen layer goes, and its file may be written over.
 //! * A failed write, flush or sync stops the store for good.
 
 use std::fs::File;
@@ -92,8 +92,8 @@ impl Checkpointer {
         layer: &Layer,
         upto: Seal,
     ) -> Result<(), StoreError> {
-        let mut plan = shared
-            .engine(|engine| value::plan(engine, &mut self.known, layer, self.applied.tally))?;
+        let mut plan =
+            shared.engine(|engine| value::plan(engine, &self.known, layer, self.applied.tally))?;
         let applied = Applied { seal: upto, tally: plan.tally };
         plan.batch.insert(&Applied::KEY, applied.encode());
         shared.engine(|engine| {

@@ -168,8 +168,8 @@ type Operations = BTreeMap<Key, Operation>;
 type Expectations = BTreeMap<Key, Expect>;
 
 impl Batch {
-    /// Checks every limit and folds `delete`, `put` and `add` into one operation a key, `expect` into
-    /// one expectation a key. Two different ones of one key cannot both hold.
+    /// Checks every limit and folds `delete`, `put` and `add` into one operation a key, `expect`
+    /// into one expectation a key. Two different ones of one key cannot both hold.
     fn into_operations(self) -> Result<(Expectations, Operations), StoreError> {
         let mut operations = Operations::new();
         let mut bytes = 0_usize;

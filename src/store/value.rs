@@ -49,7 +49,11 @@ impl Known {
         }
     }
 
-    fn present(&mut self, engine: &Engine, key: &[u8]) -> Result<Option<Present>, StoreError> {
+    fn has(&self, key: &[u8]) -> bool {
+        self.0.get_by(key).is_some()
+    }
+
+    fn present(&self, engine: &Engine, key: &[u8]) -> Result<Option<Present>, StoreError> {
         if let Some(known) = self.0.get_by(key) {
             return Ok(*known);
         }
@@ -70,13 +74,12 @@ pub(super) struct Plan {
 /// The plan that carries out the changes of a layer. `tally` is the one before it.
 pub(super) fn plan(
     engine: &Engine,
-    known: &mut Known,
+    known: &Known,
     layer: &Layer,
     tally: Tally,
 ) -> Result<Plan, StoreError> {
     let changes = layer.changes();
-    let left = Left(Vec::with_capacity(changes.len()));
-    let mut plan = Plan { batch: sled::Batch::default(), tally, left };
+    let mut plan = Plan { batch: sled::Batch::default(), tally, left: Left(Vec::new()) };
     let mut chunk_next = 0;
     for (name, Change { position, operation }) in changes {
         let key = user_key(name);
@@ -90,14 +93,18 @@ pub(super) fn plan(
         if let Some(old) = old {
             plan.clear(&key, &old);
         }
-        match operation.value() {
-            Some(value) => plan.write(key, value, *position, &mut chunk_next)?,
+        let present = match operation.value() {
+            Some(value) => Some(plan.write(&key, value, *position, &mut chunk_next)?),
             None => {
                 if old.is_some() {
                     plan.batch.remove(key.as_slice());
                 }
-                plan.left.0.push((key, None));
+                None
             }
+        };
+        // What is new is seldom changed again.
+        if !matches!(operation, Operation::Add(_)) || known.has(&key) {
+            plan.left.0.push((key, present));
         }
     }
     Ok(plan)
@@ -115,14 +122,14 @@ impl Plan {
 
     fn write(
         &mut self,
-        key: Vec<u8>,
+        key: &[u8],
         value: &[u8],
         position: Position,
         chunk_next: &mut u32,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Present, StoreError> {
         let mut chunks = Chunks { position, value_bytes: 0, first: 0 };
         let (bytes, crc) = if value.len() <= PAYLOAD_BYTES_MAX {
-            record::encode(&key, Shape::Whole, position, value)
+            record::encode(key, Shape::Whole, position, value)
         } else {
             chunks = Chunks::cut(value, position, *chunk_next)?;
             for (chunk, part) in chunks.keys().zip(value.chunks(PAYLOAD_BYTES_MAX)) {
@@ -131,12 +138,11 @@ impl Plan {
                 self.batch.insert(chunk, bytes);
             }
             *chunk_next = chunks.first.saturating_add(chunks.count());
-            record::encode(&key, Shape::Manifest, position, &chunks.encode())
+            record::encode(key, Shape::Manifest, position, &chunks.encode())
         };
-        self.tally.add(&key, crc, position);
-        self.batch.insert(key.as_slice(), bytes);
-        self.left.0.push((key, Some(Present { crc, position, chunks })));
-        Ok(())
+        self.tally.add(key, crc, position);
+        self.batch.insert(key, bytes);
+        Ok(Present { crc, position, chunks })
     }
 }
 

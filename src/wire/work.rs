@@ -98,14 +98,14 @@ pub fn create(
     if request.task_class.len() > CLASS_BYTES_MAX {
         violations.add("task_class", format!("send at most {CLASS_BYTES_MAX} bytes"));
     }
-    let contract = contract?;
-    if contract.task_id.is_some() {
+    if contract.is_some_and(|contract| contract.task_id.is_some()) {
         violations.add("contract.task_id", "is filled by the broker; leave it out");
     }
-    let document = contract_document(contract);
+    // Without a contract the policy is looked at all the same, so that one answer names everything.
+    let document = contract.map(contract_document).unwrap_or_default();
     let version = version_of(&document);
     let policy = policy(request.policy.as_ref(), &document, &shape, violations);
-    let mut stored = contract.clone();
+    let mut stored = contract?.clone();
     stored.task_id =
         Some(pb::TextField { state: Some(pb::text_field::State::Value(task.to_string())) });
     Some(Creation {

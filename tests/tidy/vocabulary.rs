@@ -46,10 +46,13 @@ const SPAWNS: &[&str] =
 const SPAWN_ROOMS: &[&str] = &["server", "broker", "client", "cli", "demo", "bench"];
 
 /// Files outside of those rooms that start tasks, and who sees to their end.
-const SPAWN_FILES: &[(&str, &str)] = &[(
-    "src/service/watch.rs",
-    "a stream's task ends with its reader, its right to see the task, or the broker",
-)];
+const SPAWN_FILES: &[(&str, &str)] = &[
+    (
+        "src/service/watch.rs",
+        "a stream's task ends with its reader, its right to see the task, or the broker",
+    ),
+    ("src/store/sled.rs", "closing the store, or dropping it, waits for the checkpoints' end"),
+];
 
 /// Tests that may sleep: path, reason. Waiting for something by sleeping is none.
 const SLEEP_FILES: &[(&str, &str)] = &[];
