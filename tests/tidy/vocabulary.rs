@@ -188,11 +188,11 @@ mod tests {
     #[test]
     fn tasks_are_started_only_where_somebody_owns_them() {
         for text in ["fn a() { tokio::spawn(b()); }", "fn a() { std::thread::spawn(b); }"] {
-            assert_eq!(count("src/store/sled.rs", text), 1, "{text}");
+            assert_eq!(count("src/store/value.rs", text), 1, "{text}");
             assert_eq!(count("src/broker/mod.rs", text), 0, "{text}");
             assert_eq!(count("tests/api/main.rs", text), 0, "{text}");
         }
-        assert_eq!(count("src/store/sled.rs", "tokio::task::spawn_blocking(a)"), 0);
+        assert_eq!(count("src/store/value.rs", "tokio::task::spawn_blocking(a)"), 0);
     }
 
     #[test]
