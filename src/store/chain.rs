@@ -22,7 +22,7 @@ pub(super) type Hash = [u8; 32];
 /// The hash before the first group.
 pub(super) const GENESIS: Hash = [0; 32];
 
-/// Number and sum of everything that is stored beside the group records.
+/// Number and sum of everything that is stored beside the group record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     records: u64,

@@ -2,7 +2,7 @@
 //!
 //! Lives here: the `Store` trait, its vocabulary, and `AnyStore`, the closed set of stores.
 //! Does not live here: what the bytes mean. The store knows nothing of tasks, and nothing above
-//! it knows what the store writes beside the values (frames, chunks, group records, witness).
+//! it knows what the store writes beside the values (journal, frames, chunks, group record, witness).
 //!
 //! ## Invariants
 //! * Nothing but [`Store::commit`] writes. A group is on disk as a whole or not at all, and it is

@@ -171,7 +171,7 @@ pub(super) fn join(engine: &Engine, key: &[u8], bytes: &[u8]) -> Result<Stored, 
     Ok(Stored { position, value })
 }
 
-/// Reads every record beside the group records, checks each, and counts them.
+/// Reads every record beside the group record, checks each, and counts them.
 pub(super) fn survey(engine: &Engine) -> Result<Tally, StoreError> {
     let mut tally = Tally::default();
     engine.visit(&[], &[u8::MAX], Direction::Forward, &mut |key, bytes| {
