@@ -238,6 +238,8 @@ fn an_unfinished_snapshot_does_not_lock_the_store() {
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, u16),
+    /// Entries of one of three series.
+    Append(u8, u16),
     Delete(u8),
     Reopen,
 }
@@ -245,6 +247,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..12_u8, 0..9000_u16).prop_map(|(k, n)| Step::Put(k, n)),
+        6 => (20..23_u8, 0..3000_u16).prop_map(|(s, n)| Step::Append(s, n)),
         2 => (0..12_u8).prop_map(Step::Delete),
         1 => Just(Step::Reopen),
     ]
@@ -259,6 +262,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let model = MemoryStore::new();
         let mut disk = SledStore::open(dir.path(), CACHE_BYTES_DEFAULT).unwrap();
+        let (mut number, mut appended) = (0_u64, vec![]);
         for step in steps {
             let batch = match step {
                 Step::Reopen => {
@@ -273,6 +277,13 @@ proptest! {
                         None => Batch { add: vec![entry], ..Batch::default() },
                     }
                 }
+                Step::Append(series, size) => {
+                    number += 1 + u64::from(size % 3);
+                    let key = [&[series][..], &number.to_be_bytes()].concat();
+                    appended.push(key.clone());
+                    let entry = (key, vec![series; usize::from(size)]);
+                    Batch { append: vec![entry], ..Batch::default() }
+                }
                 Step::Delete(key) => Batch { delete: vec![vec![key]], ..Batch::default() },
             };
             prop_assert_eq!(commit(&model, batch.clone()), commit(&disk, batch));
@@ -280,6 +291,20 @@ proptest! {
             let of_model = all(&|| model.scan(&[0], &[255], Direction::Forward, 99).unwrap());
             let of_disk = all(&|| disk.scan(&[0], &[255], Direction::Forward, 99).unwrap());
             prop_assert_eq!(of_model, of_disk);
+            for key in &appended {
+                prop_assert_eq!(model.get(key), disk.get(key));
+                let after = [key, &b"\0"[..]].concat();
+                for missing in [&after, &[&key[..8], &[key[8] ^ 1]].concat()] {
+                    prop_assert_eq!(model.get(missing), disk.get(missing));
+                }
+                for direction in [Direction::Forward, Direction::Reverse] {
+                    for (from, to) in [(key, &vec![255]), (&vec![0], key), (key, &after)] {
+                        let of_model = model.scan(from, to, direction, 3);
+                        let of_disk = disk.scan(from, to, direction, 3);
+                        prop_assert_eq!(of_model, of_disk);
+                    }
+                }
+            }
         }
     }
 }

@@ -208,6 +208,8 @@ impl Committer {
                 let Some(proposal) = proposals.next() else { break };
                 let lease = proposal.is_lease();
                 let (answer, result) = self.judge(&mut group, proposal);
+                // A refused lease rests on what others changed, and that may not be on disk.
+                let lease = lease && result.is_ok();
                 if let Err(Error::Internal(cause)) = &result {
                     // A broken invariant: nothing of this group may be stored.
                     return Err(cause.clone());
@@ -254,7 +256,7 @@ impl Committer {
         mut answers: Vec<Answer>,
     ) -> Result<(), String> {
         let (batch, touched) = group.batch();
-        if batch.put.is_empty() && batch.add.is_empty() && batch.delete.is_empty() {
+        if batch.is_empty() {
             for (id, loaded) in group.tasks {
                 self.tasks.insert(id, loaded);
             }

@@ -44,7 +44,7 @@ pub(super) struct Group<'a> {
     touched: BTreeSet<TaskId>,
     pub(super) puts: BTreeMap<Key, Vec<u8>>,
     /// Events, which nobody reads before the group is written.
-    adds: Vec<(Key, Vec<u8>)>,
+    events: Vec<(Key, Vec<u8>)>,
     /// Keys in `puts` that are new by how they are made.
     fresh: BTreeSet<Key>,
     pub(super) deletes: BTreeSet<Key>,
@@ -63,7 +63,7 @@ impl<'a> Group<'a> {
             tasks: HashMap::new(),
             touched: BTreeSet::new(),
             puts: BTreeMap::new(),
-            adds: Vec::new(),
+            events: Vec::new(),
             fresh: BTreeSet::new(),
             deletes: BTreeSet::new(),
             expect: Vec::new(),
@@ -110,7 +110,7 @@ impl<'a> Group<'a> {
     /// An event's key has a number that only grows, so nothing is there.
     fn add_event(&mut self, task: &TaskId, sequence: u64, value: Vec<u8>) {
         self.weight = self.weight.saturating_add(value.len());
-        self.adds.push((key::event(task, sequence), value));
+        self.events.push((key::event(task, sequence), value));
     }
 
     fn delete(&mut self, key: Key) {
@@ -409,15 +409,14 @@ impl<'a> Group<'a> {
                 loaded.position = Some(self.ground.position);
             }
         }
-        let mut add = std::mem::take(&mut self.adds);
         let fresh = &self.fresh;
         let puts = std::mem::take(&mut self.puts).into_iter();
-        let (new, put): (Vec<_>, _) = puts.partition(|(key, _)| fresh.contains(key));
-        add.extend(new);
+        let (add, put) = puts.partition(|(key, _)| fresh.contains(key));
         let batch = Batch {
             expect: std::mem::take(&mut self.expect),
             put,
             add,
+            append: std::mem::take(&mut self.events),
             delete: std::mem::take(&mut self.deletes).into_iter().collect(),
         };
         (batch, touched)

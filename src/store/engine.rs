@@ -25,6 +25,9 @@ pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// What is done with an entry; `false` ends the visit.
 pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, StoreError> + 'a;
 
+/// A key and what stands under it.
+type Entry = (sled::IVec, sled::IVec);
+
 /// An open sled database.
 pub(super) struct Engine {
     db: Option<sled::Db>,
@@ -66,6 +69,11 @@ impl Engine {
     /// The value of a key.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, StoreError> {
         self.run(|db| db.get(key).map_err(|error| translate(&self.path, &error)))
+    }
+
+    /// The entry with the last key before `key`.
+    pub(super) fn before(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
+        self.run(|db| db.get_lt(key).map_err(|error| translate(&self.path, &error)))
     }
 
     /// Hands the entries in `[from, to)` to `each` until it answers `false`.

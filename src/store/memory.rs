@@ -81,7 +81,7 @@ impl Store for MemoryStore {
             }
             for (key, operation) in operations {
                 match operation {
-                    Operation::Put(value) | Operation::Add(value) => {
+                    Operation::Put(value) | Operation::Add(value) | Operation::Append(value) => {
                         values.insert(key, Stored { position, value })
                     }
                     Operation::Delete => values.remove(&key),

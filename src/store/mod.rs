@@ -31,6 +31,8 @@ pub mod key;
 mod memory;
 mod overlay;
 mod record;
+mod scan;
+mod series;
 mod sled;
 mod value;
 mod witness;
@@ -116,6 +118,9 @@ pub struct Batch {
     /// were drawn for this. They are written without a look, so a key that has a value after all
     /// makes the next start refuse the store.
     pub add: Vec<(Key, Vec<u8>)>,
+    /// Entries of series: under a key that ends with a number of 8 bytes, big-endian, which only
+    /// grows within the series that the rest of the key names. Nothing changes or removes them.
+    pub append: Vec<(Key, Vec<u8>)>,
     /// Keys to remove.
     pub delete: Vec<Key>,
 }
@@ -127,6 +132,8 @@ enum Operation {
     Put(Vec<u8>),
     /// The value is written; nothing is there.
     Add(Vec<u8>),
+    /// The value is written as an entry of its series; nothing is there, now and later.
+    Append(Vec<u8>),
     /// What is there is removed.
     Delete,
 }
@@ -141,6 +148,7 @@ impl Operation {
             Self::Delete => Self::DELETE,
             Self::Put(_) => 1,
             Self::Add(_) => 2,
+            Self::Append(_) => 3,
         }
     }
 
@@ -149,13 +157,14 @@ impl Operation {
             Self::DELETE => Some(Self::Delete),
             1 => Some(Self::Put(value)),
             2 => Some(Self::Add(value)),
+            3 => Some(Self::Append(value)),
             _ => None,
         }
     }
 
     fn value(&self) -> Option<&[u8]> {
         match self {
-            Self::Put(value) | Self::Add(value) => Some(value),
+            Self::Put(value) | Self::Add(value) | Self::Append(value) => Some(value),
             Self::Delete => None,
         }
     }
@@ -168,8 +177,15 @@ type Operations = BTreeMap<Key, Operation>;
 type Expectations = BTreeMap<Key, Expect>;
 
 impl Batch {
-    /// Checks every limit and folds `delete`, `put` and `add` into one operation a key, `expect`
-    /// into one expectation a key. Two different ones of one key cannot both hold.
+    /// True if it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { expect: _, put, add, append, delete } = self;
+        put.is_empty() && add.is_empty() && append.is_empty() && delete.is_empty()
+    }
+
+    /// Checks every limit and folds all but `expect` into one operation a key, `expect` into
+    /// one expectation a key. Two different ones of one key cannot both hold.
     fn into_operations(self) -> Result<(Expectations, Operations), StoreError> {
         let mut operations = Operations::new();
         let mut bytes = 0_usize;
@@ -179,7 +195,8 @@ impl Batch {
         }
         let put = self.put.into_iter().map(|(key, value)| (key, Operation::Put(value)));
         let add = self.add.into_iter().map(|(key, value)| (key, Operation::Add(value)));
-        for (key, operation) in put.chain(add) {
+        let append = self.append.into_iter().map(|(key, value)| (key, Operation::Append(value)));
+        for (key, operation) in put.chain(add).chain(append) {
             let value_bytes = operation.value().map_or(0, <[u8]>::len);
             bytes = bytes.saturating_add(key_len(&key)?).saturating_add(value_bytes);
             within("value", value_bytes, VALUE_BYTES_MAX)?;

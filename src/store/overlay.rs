@@ -208,7 +208,9 @@ mod tests {
             for layer in layers {
                 for (key, change) in layer.changes() {
                     match &change.operation {
-                        Operation::Add(v) => prop_assert_eq!(below.insert(key[0], v[0]), None),
+                        Operation::Add(v) | Operation::Append(v) => {
+                            prop_assert_eq!(below.insert(key[0], v[0]), None);
+                        }
                         Operation::Put(v) => { below.insert(key[0], v[0]); }
                         Operation::Delete => { below.remove(&key[0]); }
                     }

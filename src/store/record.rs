@@ -7,7 +7,8 @@
 //! ```text
 //! offset  bytes  field
 //!      0      1  format, 1
-//!      1      1  shape: 1 whole value, 2 manifest of a chunked value, 3 chunk, 4 the group record
+//!      1      1  shape: 1 whole value, 2 manifest of a chunked value, 3 chunk, 4 the group record, 5
+//!                    entries of a series
 //!      2      4  CRC-32, big-endian, of sled key, shape, position and payload
 //!      6      8  position of the group that wrote it, big-endian
 //!     14      -  payload
@@ -42,6 +43,7 @@ pub(super) enum Shape {
     Manifest = 2,
     Chunk = 3,
     Group = 4,
+    Pack = 5,
 }
 
 /// A record that was checked against its key.
@@ -87,6 +89,7 @@ pub(super) fn decode<'a>(key: &[u8], bytes: &'a [u8]) -> Result<Record<'a>, Stor
         2 => Shape::Manifest,
         3 => Shape::Chunk,
         4 => Shape::Group,
+        5 => Shape::Pack,
         other => return Err(damaged(format!("shape {other} is unknown"))),
     };
     let crc = u32::from_be_bytes([c0, c1, c2, c3]);

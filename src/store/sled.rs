@@ -29,7 +29,7 @@ use super::value::{self, Known};
 use super::witness::{Seal, Witness};
 use super::{
     Batch, Direction, Durability, Expectations, Key, Position, Store, StoreError, Stored, holds,
-    record,
+    record, scan,
 };
 
 /// Bytes of pages that sled keeps in memory. Its heap is a multiple of it.
@@ -201,16 +201,7 @@ impl Store for SledStore {
 
     fn get(&self, key: &[u8]) -> Result<Option<Stored>, StoreError> {
         let overlay = self.shared.overlay.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(change) = overlay.get(key) {
-            let position = change.position;
-            let value = change.operation.value();
-            return Ok(value.map(|value| Stored { position, value: value.to_vec() }));
-        }
-        let key = record::user_key(key);
-        self.shared.engine(|engine| match engine.get(&key)? {
-            Some(bytes) => value::join(engine, &key, &bytes).map(Some),
-            None => Ok(None),
-        })
+        self.shared.engine(|engine| scan::get(engine, &overlay, key))
     }
 
     fn scan(
@@ -224,39 +215,7 @@ impl Store for SledStore {
             return Ok(Vec::new());
         }
         let overlay = self.shared.overlay.read().unwrap_or_else(PoisonError::into_inner);
-        let mut over = overlay.range(from, to, direction).peekable();
-        let mut found: Vec<(Key, Stored)> = Vec::new();
-        let (from, to) = (record::user_key(from), record::user_key(to));
-        self.shared.engine(|engine| {
-            engine.visit(&from, &to, direction, &mut |key, bytes| {
-                let name = key.get(1..).unwrap_or_default();
-                // What lies over sled and comes before this key.
-                while let Some((next, change)) =
-                    over.next_if(|(next, _)| direction.is_before(next, name))
-                {
-                    let value = change.operation.value();
-                    found.extend(value.map(|v| entry(next, change.position, v)));
-                    if found.len() >= limit {
-                        return Ok(false);
-                    }
-                }
-                match over.next_if(|(next, _)| next.as_slice() == name) {
-                    Some((next, change)) => {
-                        let value = change.operation.value();
-                        found.extend(value.map(|v| entry(next, change.position, v)));
-                    }
-                    None => found.push((name.to_vec(), value::join(engine, key, bytes)?)),
-                }
-                Ok(found.len() < limit)
-            })
-        })?;
-        for (key, change) in over {
-            if found.len() >= limit {
-                break;
-            }
-            found.extend(change.operation.value().map(|v| entry(key, change.position, v)));
-        }
-        Ok(found)
+        self.shared.engine(|engine| scan::scan(engine, &overlay, (from, to), direction, limit))
     }
 
     fn commit(
@@ -286,10 +245,6 @@ impl Store for SledStore {
         }
         result
     }
-}
-
-fn entry(key: &Key, position: Position, value: &[u8]) -> (Key, Stored) {
-    (key.clone(), Stored { position, value: value.to_vec() })
 }
 
 impl Drop for SledStore {

@@ -13,6 +13,7 @@ use super::chain::Tally;
 use super::engine::Engine;
 use super::overlay::{Change, Layer};
 use super::record::{CHUNK, GROUP, PAYLOAD_BYTES_MAX, Record, Shape, USER, user_key};
+use super::series::Pack;
 use super::{Direction, Operation, Position, StoreError, Stored, record};
 
 /// Half of the keys whose present record is known without asking sled.
@@ -81,10 +82,20 @@ pub(super) fn plan(
     let changes = layer.changes();
     let mut plan = Plan { batch: sled::Batch::default(), tally, left: Left(Vec::new()) };
     let mut chunk_next = 0;
+    let mut pack = Pack::default();
     for (name, Change { position, operation }) in changes {
+        if let Operation::Append(value) = operation {
+            if pack.take(name, *position, value) {
+                continue;
+            }
+            plan.pack(&mut pack);
+            if pack.take(name, *position, value) {
+                continue;
+            }
+        }
         let key = user_key(name);
         let old = match operation {
-            Operation::Add(_) => {
+            Operation::Add(_) | Operation::Append(_) => {
                 debug_assert!(engine.get(&key)?.is_none(), "{} is not new", name.escape_ascii());
                 None
             }
@@ -103,14 +114,24 @@ pub(super) fn plan(
             }
         };
         // What is new is seldom changed again.
-        if !matches!(operation, Operation::Add(_)) || known.has(&key) {
+        if !matches!(operation, Operation::Add(_) | Operation::Append(_)) || known.has(&key) {
             plan.left.0.push((key, present));
         }
     }
+    plan.pack(&mut pack);
     Ok(plan)
 }
 
 impl Plan {
+    /// Writes the entries that were packed, if there are any.
+    fn pack(&mut self, pack: &mut Pack) {
+        let Some((name, newest, payload)) = pack.close() else { return };
+        let key = user_key(&name);
+        let (bytes, crc) = record::encode(&key, Shape::Pack, newest, &payload);
+        self.tally.add(&key, crc, newest);
+        self.batch.insert(key, bytes);
+    }
+
     /// Takes out of the tally what is written over or removed, and its chunks out of the store.
     fn clear(&mut self, key: &[u8], old: &Present) {
         self.tally.remove(key, old.crc, old.position);
@@ -147,13 +168,12 @@ impl Plan {
 }
 
 /// The value that the record under a user key stands for.
-pub(super) fn join(engine: &Engine, key: &[u8], bytes: &[u8]) -> Result<Stored, StoreError> {
-    let record = record::decode(key, bytes)?;
+pub(super) fn join(engine: &Engine, key: &[u8], record: &Record<'_>) -> Result<Stored, StoreError> {
     let position = record.position;
     if record.shape == Shape::Whole {
         return Ok(Stored { position, value: record.payload.to_vec() });
     }
-    let chunks = chunks_of(key, &record)?;
+    let chunks = chunks_of(key, record)?;
     let mut value = Vec::new();
     for chunk in chunks.keys() {
         let Some(bytes) = engine.get(&chunk)? else {

@@ -35,7 +35,13 @@ impl World {
     ) -> pb::ClaimHandoffResponse {
         let offered = self.offer(held, receiver).await;
         let handoff_id = offered.outcome.expect("an outcome").handoff_id;
-        self.claim(receiver, &handoff_id).await.expect("claims")
+        let claimed = self.claim(receiver, &handoff_id).await.expect("claims");
+        // A claim is answered before its sync, and others read it only after that.
+        let sequence = claimed.outcome.as_ref().expect("an outcome").event_sequence;
+        let seen = async { while self.see_all(&held.task_id).await.last_sequence < sequence {} };
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(10), seen).await;
+        waited.expect("a claim is on disk soon");
+        claimed
     }
 
     /// Moves the task to `receiver` and gives what the receiver then holds.
