@@ -48,6 +48,19 @@ fn serve(dir: &Path, more: &[&str]) -> Served {
     Served { child, address: first["address"].as_str().expect("an address").to_owned() }
 }
 
+impl Served {
+    /// Asks the broker to stop, and gives its exit code.
+    fn terminate(&mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status().is_ok());
+        let mut told = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
+        let code = self.child.wait().expect("it ends").code();
+        assert!(told.contains("stopping"), "{told}");
+        code
+    }
+}
+
 /// What a command answered.
 struct Said {
     code: i32,
@@ -267,11 +280,18 @@ fn exit_codes_tell_faults_refusals_and_misuse_apart() {
     let text = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1), "{text}");
     assert!(text.contains("data"), "{text}");
-    let pid = served.child.id().to_string();
-    assert!(Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status().is_ok());
-    let mut told = String::new();
-    served.child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
-    assert_eq!(served.child.wait().expect("it ends").code(), Some(0), "{told}");
+    assert_eq!(served.terminate(), Some(0));
     person.address.clone_from(&served.address);
     assert_eq!(person.run(&["task", "list"]).code, 1);
+}
+
+// Whoever has read the address may stop the broker at once; a stop that is not in order costs the
+// next start a copy of all data.
+#[test]
+fn a_broker_that_has_told_its_address_stops_in_order() {
+    let dir = TempDir::new().expect("a folder");
+    for _ in 0..5 {
+        assert_eq!(serve(dir.path(), &[]).terminate(), Some(0));
+        assert!(dir.path().join("data/clean").exists());
+    }
 }

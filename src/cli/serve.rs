@@ -121,8 +121,9 @@ async fn serve(
     let launched = launch(config, principals, keeping).await.map_err(anyhow::Error::from)?;
     let Launched { broker, authenticator, listener, options } = launched;
     let bound = listener.local_addr().context("the listener has no address")?;
+    let stop = asked_to_stop().context("signals cannot be received")?;
     announce(bound, json)?;
-    server::run(broker, authenticator, listener, options, asked_to_stop())
+    server::run(broker, authenticator, listener, options, stop)
         .await
         .with_context(|| format!("serving from {} failed", config.data_dir.display()))?;
     Ok(())
@@ -137,17 +138,17 @@ fn announce(bound: SocketAddr, json: bool) -> Result<(), anyhow::Error> {
     }
 }
 
-async fn asked_to_stop() {
+/// Resolves when the process is told to stop. It listens from this call on, so whoever is told the
+/// address may already do that.
+fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let terminate = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => drop(terminate.recv().await),
-            Err(_) => std::future::pending().await,
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
-    };
-    tokio::select! {
-        () = terminate => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-    say("baton: stopping after what is under way");
+        say("baton: stopping after what is under way");
+    })
 }
