@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::Outcome;
 use crate::core::id::{Namespace, TaskId};
@@ -24,7 +24,7 @@ use super::group::{Ground, Group};
 use super::hub::Hub;
 use super::loaded::Loaded;
 use super::read::Reader;
-use super::{Change, Error, Message, Proposal, Setup};
+use super::{Answer, Change, Error, Message, Proposal, Setup};
 
 /// Proposals that one group takes at most: more would only lengthen everybody's wait for the sync.
 const GROUP_MAX: usize = 512;
@@ -55,30 +55,46 @@ pub(super) struct Parts {
     pub(super) started: Timestamp,
 }
 
+/// Where the committer's answers go.
+pub(super) struct Outlet {
+    /// Answers, a group's at once.
+    pub(super) answers: mpsc::Sender<Vec<Answer>>,
+    /// Why the committer has stopped.
+    pub(super) fault: watch::Sender<Option<String>>,
+}
+
+impl Outlet {
+    fn answer(&self, answers: Vec<Answer>) {
+        if answers.is_empty() {
+            return;
+        }
+        // Without a runtime there is nobody who waits.
+        let _ = self.answers.blocking_send(answers);
+    }
+}
+
 pub(super) struct Committer {
     parts: Parts,
     queue: Receiver<Message>,
-    fault: watch::Sender<Option<String>>,
+    outlet: Outlet,
     tasks: Cache<TaskId, Loaded>,
     due: Due,
     last: Timestamp,
     stopping: bool,
 }
 
-type Answer = (oneshot::Sender<Result<Outcome, Error>>, Result<Outcome, Error>);
-
 impl Committer {
     /// A committer that knows every deadline that is stored.
     pub(super) fn load(
         parts: Parts,
         queue: Receiver<Message>,
-        fault: watch::Sender<Option<String>>,
+        outlet: Outlet,
     ) -> Result<Self, Error> {
         let last = parts.started;
         let mut committer = Self {
             parts,
             queue,
-            fault,
+            outlet,
             tasks: Cache::new(TASKS_HALF),
             due: Due::default(),
             last,
@@ -135,7 +151,7 @@ impl Committer {
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                 .unwrap_or_else(|| "the committer panicked".to_owned()),
         };
-        self.fault.send_replace(Some(cause));
+        self.outlet.fault.send_replace(Some(cause));
     }
 
     fn work(&mut self) -> Result<(), String> {
@@ -260,12 +276,15 @@ impl Committer {
             for (id, loaded) in group.tasks {
                 self.tasks.insert(id, loaded);
             }
-            send(leases.drain(..).chain(answers));
+            leases.extend(answers);
+            self.outlet.answer(leases);
             return Ok(());
         }
         // A lease that is lost in a crash makes the offer claimable again, nothing else, so its
         // answer need not wait for the sync.
-        let committed = self.parts.store.commit(batch, &mut |_| send(leases.drain(..)));
+        let committed = self.parts.store.commit(batch, &mut |_| {
+            self.outlet.answer(std::mem::take(&mut leases));
+        });
         let position = match committed {
             Ok(position) => position,
             Err(error) => {
@@ -276,8 +295,9 @@ impl Committer {
                     *result = Err(Error::OutcomeUnknown);
                 }
                 let cause = error.to_string();
-                self.fault.send_replace(Some(cause.clone()));
-                send(leases.into_iter().chain(answers));
+                self.outlet.fault.send_replace(Some(cause.clone()));
+                leases.extend(answers);
+                self.outlet.answer(leases);
                 return Err(cause);
             }
         };
@@ -295,7 +315,7 @@ impl Committer {
         }
         self.parts.reader.found(handoffs, documents);
         self.parts.hub.publish(position, topics);
-        send(answers);
+        self.outlet.answer(answers);
         Ok(())
     }
 }
@@ -304,13 +324,6 @@ fn told(error: &Error) -> String {
     match error {
         Error::Damaged(what) | Error::Internal(what) => format!("{error}: {what}"),
         other => other.to_string(),
-    }
-}
-
-fn send(answers: impl IntoIterator<Item = Answer>) {
-    for (answer, result) in answers {
-        // Whoever has gone away needs no answer; the change stands all the same.
-        let _ = answer.send(result);
     }
 }
 

@@ -140,6 +140,24 @@ struct Proposal {
     answer: oneshot::Sender<Result<Outcome, Error>>,
 }
 
+/// Who is to be answered, and what.
+type Answer = (oneshot::Sender<Result<Outcome, Error>>, Result<Outcome, Error>);
+
+/// Groups whose answers may wait to be handed out.
+const ANSWERED_MAX: usize = 64;
+
+/// Hands out the answers of a group at once, inside the runtime. If the committer's thread woke each
+/// caller by itself, every wake would be a call of the system, and the transport would write each
+/// answer before it sees the next.
+async fn hand_out(mut groups: tokio::sync::mpsc::Receiver<Vec<Answer>>) {
+    while let Some(answers) = groups.recv().await {
+        for (caller, answer) in answers {
+            // Whoever has gone away needs no answer; the change stands all the same.
+            let _ = caller.send(answer);
+        }
+    }
+}
+
 /// How a broker is set up.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -187,10 +205,11 @@ struct Shared {
 }
 
 impl Broker {
-    /// Starts the committer on its own thread, over `store`.
+    /// Starts the committer on its own thread, over `store`. Answers are handed out in the runtime
+    /// that this is called in.
     ///
     /// # Errors
-    /// Stored data that cannot be read.
+    /// Stored data that cannot be read; there is no runtime.
     pub fn start(store: AnyStore, setup: Setup, directory: Directory) -> Result<Self, Error> {
         let store = Arc::new(store);
         let directory = Arc::new(directory);
@@ -199,6 +218,10 @@ impl Broker {
         let started = setup.clock.now();
         let (queue, proposals) = std::sync::mpsc::sync_channel(QUEUE_MAX);
         let (fault_tx, fault) = watch::channel(None);
+        let (answers, answered) = tokio::sync::mpsc::channel(ANSWERED_MAX);
+        let runtime = tokio::runtime::Handle::try_current();
+        // It ends with the committer, which has the other end.
+        runtime.map_err(|e| Error::Internal(e.to_string()))?.spawn(hand_out(answered));
         let committer = committer::Committer::load(
             committer::Parts {
                 store: Arc::clone(&store),
@@ -208,7 +231,7 @@ impl Broker {
                 started,
             },
             proposals,
-            fault_tx,
+            committer::Outlet { answers, fault: fault_tx },
         )?;
         let thread = std::thread::Builder::new()
             .name("committer".to_owned())
