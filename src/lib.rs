@@ -21,6 +21,7 @@
 //! | [`client`] | calls that are repeated safely, and the loop of an agent |
 //! | [`cli`] | the command `baton` |
 //! | [`demo`] | a handoff shown between real processes, on real files |
+//! | [`doctor`] | the store of a stopped broker, checked from end to end |
 //! | [`bench`] | durable handoffs against bare calls and bare syncs |
 //! | [`config`], [`principals`], [`telemetry`] | leaves: keys and defaults, who may call, the log |
 //!
@@ -92,6 +93,7 @@ pub mod config;
 pub(crate) mod console;
 pub mod core;
 pub mod demo;
+pub mod doctor;
 pub mod principals;
 pub mod proto;
 pub mod server;

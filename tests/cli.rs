@@ -202,7 +202,7 @@ fn whole_handoff(writer: &Person<'_>, reviewer: &Person<'_>, verifier: &Person<'
 #[test]
 fn a_whole_handoff_goes_by_commands_alone() {
     let dir = TempDir::new().expect("a folder");
-    let served = serve(dir.path(), &[]);
+    let mut served = serve(dir.path(), &[]);
     let person = |name: &str| Person {
         dir: dir.path(),
         address: served.address.clone(),
@@ -230,6 +230,32 @@ fn a_whole_handoff_goes_by_commands_alone() {
     lead.run(&["task", "freeze", task, "--reason", "look"]).done();
     lead.run(&["task", "lift", task, "--reason", "seen"]).done();
     lead.run(&["task", "cancel", task]).done();
+    // What all this has left behind is whole, and an operator can see that.
+    let doctor = ["doctor", "--data-dir", "data", "--json"];
+    let in_use = alone(dir.path(), &doctor);
+    assert_eq!(in_use.code, 1, "{}", in_use.err);
+    assert!(in_use.err.contains("in use"), "{}", in_use.err);
+    assert_eq!(served.terminate(), Some(0));
+    let report = alone(dir.path(), &doctor).done().json();
+    assert_eq!(report["ok"], true, "{report}");
+    assert_eq!((&report["tasks"], &report["openOffers"]), (&2.into(), &0.into()), "{report}");
+    let witness = dir.path().join("data/witness");
+    std::fs::remove_file(witness).expect("is removed");
+    let damaged = alone(dir.path(), &doctor);
+    assert_eq!(damaged.code, 1);
+    assert!(damaged.err.contains("witness is missing"), "{}", damaged.err);
+    assert_eq!(alone(dir.path(), &["doctor", "--data-dir", "nowhere"]).code, 64);
+}
+
+/// A command that needs no broker.
+fn alone(dir: &Path, args: &[&str]) -> Said {
+    let output = baton().args(args).current_dir(dir).output().expect("the binary starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
 }
 
 // With tokens, nobody is who it says it is.

@@ -7,6 +7,7 @@
 mod agent;
 mod connection;
 mod demo;
+mod doctor;
 mod field;
 mod handoff;
 mod output;
@@ -45,6 +46,8 @@ enum Command {
     Handoff(Box<handoff::Handoff>),
     /// Write the protobuf files that clients are generated from.
     Proto(proto::Proto),
+    /// Check the store of a stopped broker.
+    Doctor(doctor::Doctor),
     /// Show a task changing hands between real processes, on real files.
     Demo(crate::demo::Demo),
     /// Play one part of the demo.
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
         Command::Task(task) => task.run(),
         Command::Handoff(handoff) => handoff.run(),
         Command::Proto(proto) => proto.run(),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Demo(demo) => demo::run(&demo),
         Command::DemoAgent(part) => demo::play(&part),
         Command::Bench(bench) => bench.run().map_err(Failed::from),
@@ -122,6 +126,7 @@ impl Command {
             Self::Serve(_)
             | Self::Token(_)
             | Self::Proto(_)
+            | Self::Doctor(_)
             | Self::Demo(_)
             | Self::DemoAgent(_)
             | Self::Bench(_) => false,

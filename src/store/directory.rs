@@ -254,6 +254,22 @@ fn list(path: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(all)
 }
 
+/// Copies what makes a store: neither its lock nor what was put aside.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::create_dir(to).map_err(|error| StoreError::io(to, &error))?;
+    for path in list(from)? {
+        let Some(name) = path.file_name() else { continue };
+        let target = to.join(name);
+        let is_sleds = path.is_dir() && (name == "db" || name == "blobs");
+        if is_sleds {
+            copy(&path, &target)?;
+        } else if path.is_file() && name != "lock" {
+            fs::copy(&path, &target).map_err(|error| StoreError::io(&target, &error))?;
+        }
+    }
+    Ok(())
+}
+
 fn remove_dir(path: &Path) -> Result<(), StoreError> {
     fs::remove_dir_all(path).map_err(|error| StoreError::io(path, &error))
 }

@@ -369,6 +369,15 @@ pub fn acknowledged(dir: &Path) -> Result<Position, StoreError> {
     Ok(found.map_or(Position(0), |(_, seal)| seal.position))
 }
 
+/// Copies the store in `from`, which nobody has open, to `to`, as it is.
+///
+/// # Errors
+/// `InUse` or `Io`. What was copied by then is left.
+pub fn copy_stopped(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let _lock = sled::lock(from)?;
+    directory::copy(from, to)
+}
+
 /// The stores there are. It implements [`Store`], so callers need no `dyn`.
 pub enum AnyStore {
     /// In memory, for tests and trials; says of itself that it is volatile.

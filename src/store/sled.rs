@@ -255,7 +255,7 @@ impl Drop for SledStore {
 }
 
 /// Locks the directory. A process that was just killed may still hold it for a moment.
-fn lock(root: &Path) -> Result<File, StoreError> {
+pub(super) fn lock(root: &Path) -> Result<File, StoreError> {
     let path = root.join("lock");
     let file = File::create(&path).map_err(|error| StoreError::io(&path, &error))?;
     let until = Instant::now() + LOCK_PATIENCE;

@@ -13,7 +13,7 @@ use crate::steps::{REVIEWER, VERIFIER, WRITER, count, next, report};
 use crate::world::{Held, World, by, refused};
 
 /// A task with a full life: refusals, a return, a rejection, a freeze, an acceptance.
-async fn lived(world: &World) -> Held {
+pub(crate) async fn lived(world: &World) -> Held {
     world.register(&[(REVIEWER, &["review"]), ("agent:third", &["review"])]).await;
     let mut held = world.ready().await;
     let mut late = Held { revision: 1, ..held.clone() };

@@ -6,6 +6,7 @@
 mod acceptance;
 mod bad_input;
 mod blind;
+mod doctor;
 mod events;
 mod idempotency;
 mod offers;

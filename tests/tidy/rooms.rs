@@ -135,6 +135,12 @@ pub(crate) const ROOMS: &[Room] = &[
         reason: "a user of the product: a server of its own, and clients",
     },
     Room {
+        name: "doctor",
+        may: &["core", "wire", "store"],
+        never: &["sled", "tokio", "tonic", "core::decide"],
+        reason: "reads what is stored, and decides and writes nothing",
+    },
+    Room {
         name: "bench",
         may: &[
             "proto",
@@ -163,6 +169,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "principals",
             "client",
             "demo",
+            "doctor",
             "bench",
         ],
         never: &["sled"],
