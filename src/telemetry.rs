@@ -70,6 +70,8 @@ pub fn start(form: Form) -> Result<(), TelemetryError> {
     let filter = filter(std::env::var(FILTER_VARIABLE).ok().as_deref())?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A full disk under stderr must not panic in whoever has something to say.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     let started = match form {

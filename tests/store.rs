@@ -212,6 +212,43 @@ fn a_missing_or_changed_witness_is_told() {
     SledStore::open(dir.path(), CACHE_BYTES_DEFAULT).expect("opens with its witness");
 }
 
+// A directory that was in use and has nothing left is not a new one: whoever starts on it would serve
+// an empty store in place of everything.
+#[test]
+fn a_store_whose_files_are_gone_is_not_begun_anew() {
+    for keep in [&["format", "clean"][..], &["format"], &["clean"]] {
+        let dir = tempfile::tempdir().unwrap();
+        filled(dir.path(), 3, true);
+        for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            if entry.path().is_dir() {
+                std::fs::remove_dir_all(entry.path()).unwrap();
+            } else if !keep.contains(&name.as_str()) {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        for _ in 0..2 {
+            let told = refusal(dir.path());
+            assert!(told.contains("witness is missing") || told.contains("no format"), "{told}");
+        }
+    }
+}
+
+// A first start that was killed has acknowledged nothing; the next one must not refuse it for ever.
+#[test]
+fn a_first_start_that_did_not_end_is_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path(), 0, false);
+    std::fs::remove_file(dir.path().join("format")).unwrap();
+    let store = SledStore::open(dir.path(), CACHE_BYTES_DEFAULT).expect("opens");
+    drop(store);
+    for name in ["format", "clean", "witness"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    let store = SledStore::open(dir.path(), CACHE_BYTES_DEFAULT).expect("opens again");
+    commit(&store, put(&[(b"a", b"1")]));
+}
+
 // Data of another version must not be read by guess.
 #[test]
 fn an_unknown_format_is_refused() {

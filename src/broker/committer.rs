@@ -17,7 +17,7 @@ use crate::core::id::{Namespace, TaskId};
 use crate::core::owner;
 use crate::core::time::Timestamp;
 use crate::store::cache::Cache;
-use crate::store::{AnyStore, Direction, Position, Store as _, key};
+use crate::store::{AnyStore, Direction, Position, Store as _, StoreError, key};
 use crate::wire::record::decode_offer;
 
 use super::group::{Ground, Group};
@@ -287,6 +287,17 @@ impl Committer {
         });
         let position = match committed {
             Ok(position) => position,
+            Err(error @ StoreError::TooLarge { .. }) => {
+                // Nothing was written, and nothing of the group stays in memory.
+                tracing::error!(%error, "a group is larger than the store takes");
+                let told = Error::Internal(error.to_string());
+                leases.extend(answers);
+                for (_, result) in &mut leases {
+                    *result = Err(told.clone());
+                }
+                self.outlet.answer(leases);
+                return Ok(());
+            }
             Err(error) => {
                 for (_, result) in &mut answers {
                     *result = Err(Error::OutcomeUnknown);

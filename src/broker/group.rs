@@ -26,6 +26,13 @@ use crate::wire::record::{
 use super::loaded::{Loaded, dedup_key};
 use super::{Document, Error, Request, Setup, Topic};
 
+/// Bytes from which on a task's record is measured before it grows. One call adds less than the
+/// difference between this and what the store takes.
+const TASK_BYTES_LARGE: usize = 1 << 20;
+
+/// Bytes that a task's record may grow to by what callers send.
+const TASK_BYTES_MAX: usize = 4 << 20;
+
 /// What a group needs from the committer.
 pub(super) struct Ground<'a> {
     pub(super) store: &'a AnyStore,
@@ -204,7 +211,9 @@ impl<'a> Group<'a> {
     ) -> Result<Outcome, Error> {
         let caller = &request.caller;
         let ended = self.other_handoff(&loaded.task, command)?;
-        let asked = ended.as_ref().is_some_and(|h| h.was_offered_to(caller));
+        let latest = loaded.task.handoff.as_ref().filter(|h| command.handoff() == Some(&h.id));
+        // Who was asked learns how the offer ended, also when somebody else has received it.
+        let asked = ended.as_ref().or(latest).is_some_and(|h| h.was_offered_to(caller));
         if sight(&loaded.task, caller) == Sight::None && !asked {
             return Err(no_such_task(&loaded.task.id).into());
         }
@@ -217,6 +226,9 @@ impl<'a> Group<'a> {
         let by = &caller.party.principal;
         match judged {
             Ok(decision) => {
+                if command.brings_content() {
+                    self.has_room(loaded, &decision.events, by, &request.id)?;
+                }
                 self.fold(loaded, &decision.events, by, Some(&request.id))?;
                 let outcome = self.settle(loaded, &decision);
                 // A renewal is safe to repeat and comes often: remembering it would push out the
@@ -232,6 +244,39 @@ impl<'a> Group<'a> {
                 Err(refusal.into())
             }
         }
+    }
+
+    /// Refuses what would make a large record larger than a task may have.
+    fn has_room(
+        &self,
+        loaded: &Loaded,
+        events: &[Event],
+        by: &PrincipalId,
+        request: &RequestId,
+    ) -> Result<(), Error> {
+        if loaded.stored_bytes < TASK_BYTES_LARGE {
+            return Ok(());
+        }
+        let mut task = loaded.task.clone();
+        for event in events {
+            let now = self.ground.now;
+            let record = task.record(event.clone(), by.clone(), Some(request.clone()), now);
+            apply(&mut task, &record);
+        }
+        let bytes = loaded.bytes_with(&task);
+        if bytes <= TASK_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Reason::LimitExceeded,
+            format!(
+                "the record of task {} would take {bytes} bytes, at most {TASK_BYTES_MAX}; send \
+                 less, or open a new task",
+                task.id
+            ),
+        )
+        .with("taskId", &task.id)
+        .into())
     }
 
     /// Writes down deadlines that have passed.

@@ -135,6 +135,18 @@ impl Loaded {
         puts.insert(key::task(&self.namespace, &self.task.id), bytes);
     }
 
+    /// Bytes that the stored value would have with another state.
+    pub(super) fn bytes_with(&self, task: &Task) -> usize {
+        let parts = TaskParts {
+            namespace: &self.namespace,
+            task,
+            recent: &self.recent,
+            segments: self.segments,
+            offer_key: &self.offer_key,
+        };
+        encode_task(&parts).len()
+    }
+
     /// What must still be true of the stored value when this one is written.
     pub(super) fn expectation(&self) -> (Key, Expect) {
         let expect = self.position.map_or(Expect::Absent, Expect::At);

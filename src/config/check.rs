@@ -82,7 +82,7 @@ impl Config {
             ("attempts_max", self.attempts_max, 1, 1000),
             ("observed_skew_s", self.observed_skew_s, 0, DAY_S),
             ("cache_mib", self.cache_mib, 1, 1024 * 1024),
-            ("message_bytes_max", self.message_bytes_max, 64 * 1024, 64 * 1024 * 1024),
+            ("message_bytes_max", self.message_bytes_max, 64 * 1024, 8 * 1024 * 1024),
             ("streams_max", self.streams_max, 1, 1_000_000),
         ];
         let outside = ranges.iter().filter(|(_, value, min, max)| value < min || value > max);

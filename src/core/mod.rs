@@ -203,6 +203,15 @@ pub enum Command {
 }
 
 impl Command {
+    /// True if the task's record may grow by much of what the caller sends.
+    #[must_use]
+    pub fn brings_content(&self) -> bool {
+        matches!(
+            self,
+            Self::PutArtifact(_) | Self::Offer(_) | Self::OfferOnBehalf(_) | Self::Acknowledge(_)
+        )
+    }
+
     /// The call that carries the command.
     #[must_use]
     pub fn rpc(&self) -> &'static str {

@@ -26,6 +26,10 @@ use crate::service::auth::Authenticator;
 /// How often an idle connection is asked whether its peer is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// How long the end waits for the committer. A process that hangs is not started again by whoever
+/// watches over it; what was answered is on disk in any case.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Bytes that a connection may have under way. The standard's 64 KiB are a dozen packets, and then
 /// every offer waits for a window update.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
@@ -118,9 +122,11 @@ pub async fn run(
             Err(Error::Fault(cause))
         }
     };
-    let stopped = tokio::task::spawn_blocking(move || broker.stop()).await;
+    let stopping = tokio::task::spawn_blocking(move || broker.stop());
+    let stopped = tokio::time::timeout(STOP_PATIENCE, stopping).await;
     match (result, stopped) {
-        (Ok(()), Err(panic)) => Err(Error::Fault(panic.to_string())),
+        (Ok(()), Ok(Err(panic))) => Err(Error::Fault(panic.to_string())),
+        (Ok(()), Err(_)) => Err(Error::Fault("the committer did not stop".to_owned())),
         (result, _) => result,
     }
 }

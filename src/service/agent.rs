@@ -12,6 +12,7 @@ use crate::core::{Caller, Outcome};
 use crate::proto::baton::v1 as pb;
 use crate::proto::baton::v1::agent_service_server::AgentService;
 use crate::proto::lf::a2a::v1 as a2a;
+use crate::wire::canon;
 use crate::wire::guard;
 use crate::wire::scope::parse_scope;
 use crate::wire::violations::Violations;
@@ -195,7 +196,11 @@ impl Desk {
         violations: &mut Violations,
     ) -> Result<(), Error> {
         match &agent.card {
-            Some(card) => check_card(card, violations),
+            Some(card) => {
+                check_card(card, violations);
+                // Or nobody could print it as JSON: not a number, infinite, an unknown enum value.
+                violations.take("card", canon::digest(card));
+            }
             None => violations.add("card", "is required and missing; send it"),
         }
         if agent.capabilities.len() > CAPABILITIES_MAX {

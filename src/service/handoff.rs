@@ -385,7 +385,7 @@ impl Desk {
         let (mut seen, mut handoff) =
             self.named_handoff(&request, &request.get_ref().handoff_id).await?;
         if seen.sight == Sight::Receiver {
-            seen = self.settled(seen).await?;
+            seen = self.settled(seen, Some(&handoff)).await?;
             if let Some(latest) = seen.task.handoff.as_ref().filter(|h| h.id == handoff.id) {
                 handoff = latest.clone();
             }
@@ -417,12 +417,13 @@ impl Desk {
         let (mut at, mut cursor) = place(&names, page_token(&message.page_token)?)?;
         let mut handoffs = Vec::new();
         while let Some(receiver) = names.get(at) {
+            let left = size.saturating_sub(handoffs.len());
             let (offers, next) = self
                 .broker
                 .reader()
-                .offers(&caller.namespace, receiver, cursor.clone(), size)
+                .offers(&caller.namespace, receiver, cursor.clone(), left)
                 .await?;
-            let full = offers.len() == size;
+            let full = offers.len() == left;
             for (handoff, task) in offers {
                 handoffs.extend(self.offer_to(&caller, &task, &handoff).await?);
             }
@@ -454,15 +455,15 @@ impl Desk {
 }
 
 fn token(at: usize, cursor: &OfferCursor) -> Vec<u8> {
-    let at = u8::try_from(at).unwrap_or(u8::MAX);
-    std::iter::once(at).chain(cursor.bytes().iter().copied()).collect()
+    let at = u16::try_from(at).unwrap_or(u16::MAX);
+    at.to_be_bytes().into_iter().chain(cursor.bytes().iter().copied()).collect()
 }
 
 fn place(names: &[Receiver], token: Option<Vec<u8>>) -> Result<(usize, OfferCursor), Error> {
     let Some(token) = token else { return Ok((0, OfferCursor::default())) };
-    match token.split_first() {
-        Some((at, rest)) if usize::from(*at) < names.len() => {
-            Ok((usize::from(*at), OfferCursor::from_bytes(rest)))
+    match token.split_first_chunk::<2>() {
+        Some((at, rest)) if usize::from(u16::from_be_bytes(*at)) < names.len() => {
+            Ok((usize::from(u16::from_be_bytes(*at)), OfferCursor::from_bytes(rest)))
         }
         _ => Err(Refusal::new(
             Reason::InvalidPageToken,

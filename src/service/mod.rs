@@ -89,13 +89,21 @@ impl Desk {
     }
 
     /// The same task after all that is under way. A claim is answered before its sync, so its
-    /// claimant may ask for what the claim gives it before reads show the claim.
-    async fn settled(&self, seen: Seen) -> Result<Seen, Error> {
+    /// claimant may ask for what the claim gives it before reads show the claim. Who was asked by
+    /// `handoff` sees that also when somebody else has received it meanwhile.
+    async fn settled(&self, seen: Seen, handoff: Option<&Handoff>) -> Result<Seen, Error> {
         let (caller, id) = (seen.caller, &seen.task.id);
+        let hidden = || match handoff {
+            Some(handoff) => Error::from(no_such_handoff(&handoff.id)),
+            None => Error::from(no_such_task(id)),
+        };
         let found = self.broker.reader().settled_task(&caller.namespace, id).await?;
-        let task = found.ok_or_else(|| no_such_task(id))?;
+        let task = found.ok_or_else(hidden)?;
         match sight(&task, &caller) {
-            Sight::None => Err(no_such_task(id).into()),
+            Sight::None if handoff.is_some_and(|h| h.was_offered_to(&caller)) => {
+                Ok(Seen { caller, task, sight: Sight::Receiver })
+            }
+            Sight::None => Err(hidden()),
             sight => Ok(Seen { caller, task, sight }),
         }
     }

@@ -24,7 +24,7 @@ impl Desk {
     ) -> Result<pb::GetArtifactResponse, Error> {
         let mut seen = self.named_task(&request, &request.get_ref().task_id).await?;
         if seen.sight == Sight::Receiver {
-            seen = self.settled(seen).await?;
+            seen = self.settled(seen, None).await?;
         }
         let mut violations = Violations::default();
         let id = ArtifactId::parse(&request.get_ref().artifact_id);

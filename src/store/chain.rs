@@ -120,17 +120,19 @@ pub(super) fn link(previous: &Hash, position: Position, operations: &Operations)
 
 /// Compares what sled and the journal have with what is testified outside of them. `journal` are
 /// the groups after `applied`, in order; `clean` is the seal of the last orderly stop, if the store
-/// was stopped in order. Gives the newest group.
+/// was stopped in order; `begun` says that the store was opened before, so that it has a witness.
+/// Gives the newest group.
 pub(super) fn judge(
     applied: Seal,
     journal: &[Seal],
     witness: Option<Seal>,
     clean: Option<Seal>,
+    begun: bool,
 ) -> Result<Seal, StoreError> {
     let head = journal.last().copied().unwrap_or(applied);
     let Some(witness) = witness else {
         return match head.position.0 {
-            0 => Ok(head),
+            0 if !begun && clean.is_none() => Ok(head),
             _ => Err(StoreError::corrupt(format!(
                 "the witness is missing, and the store holds groups up to {}, so nothing shows \
                  whether acknowledged groups are lost",

@@ -4,7 +4,7 @@
 //! Does not live here: comparing chain and witness (`chain`), records (`value`).
 //!
 //! ```text
-//! <dir>/format    the format version of the whole directory
+//! <dir>/format    the format version of the whole directory, written by the first start that ends
 //! <dir>/db/       sled's directory: db, conf, snap.*, blobs/
 //! <dir>/journal-n the groups that sled does not have yet, synced before every acknowledgement
 //! <dir>/witness   the last acknowledged group
@@ -25,7 +25,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::witness::Seal;
+use super::witness::{Seal, Witness};
 use super::{StoreError, disk};
 
 /// The format of the directory. Another one is refused.
@@ -56,8 +56,7 @@ impl Directory {
             disk::sync_parent(root)?;
         }
         let directory = Self { root: root.to_path_buf() };
-        let format = directory.root.join("format");
-        match fs::read_to_string(&format) {
+        match fs::read_to_string(directory.format()) {
             Ok(found) if found == FORMAT => {}
             Ok(found) => {
                 let found = found.trim().chars().take(64).collect();
@@ -67,8 +66,8 @@ impl Directory {
                 let found = "bytes that are no text".to_owned();
                 return Err(StoreError::UnknownFormat { found });
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => directory.begin(&format)?,
-            Err(error) => return Err(StoreError::io(&format, &error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => directory.check_fresh()?,
+            Err(error) => return Err(StoreError::io(&directory.format(), &error)),
         }
         let db = directory.db();
         fs::create_dir_all(&db).map_err(|error| StoreError::io(&db, &error))?;
@@ -76,15 +75,30 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes the format into a directory that holds no data. A directory that holds some and has
-    /// no format was damaged, or is none of ours.
-    fn begin(&self, format: &Path) -> Result<(), StoreError> {
-        if self.db_file().exists() || self.witness().exists() {
+    /// A directory without a format is new, or its first start has not ended: nothing was ever
+    /// acknowledged there. One in which something was, was damaged.
+    fn check_fresh(&self) -> Result<(), StoreError> {
+        let acknowledged = match Witness::load(&self.witness()) {
+            Ok(None) => self.clean().exists(),
+            Ok(Some((_, seal))) => seal.position.0 > 0,
+            Err(_) => true,
+        };
+        if acknowledged {
             return Err(StoreError::UnknownFormat {
                 found: format!("data in {} and no format file", self.root.display()),
             });
         }
-        disk::write_whole(format, FORMAT.as_bytes())
+        Ok(())
+    }
+
+    /// True if a start has ended here before. Its last step, once there is a witness, writes the
+    /// format.
+    pub(super) fn is_begun(&self) -> bool {
+        self.format().exists()
+    }
+
+    fn format(&self) -> PathBuf {
+        self.root.join("format")
     }
 
     /// The directory itself, which the journal's files are in.
@@ -136,6 +150,9 @@ impl Directory {
 
     /// Ends a start: the store is verified, and what was kept for the case that it is not goes.
     pub(super) fn end_start(&self) -> Result<(), StoreError> {
+        if !self.is_begun() {
+            disk::write_whole(&self.format(), FORMAT.as_bytes())?;
+        }
         for aside in self.asides()? {
             remove_dir(&aside)?;
         }

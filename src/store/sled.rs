@@ -302,7 +302,7 @@ fn open_verified(
         Some((witness, seal)) => (Some(witness), Some(seal)),
         None => (None, None),
     };
-    let head = chain::judge(applied.seal, &seals, testified, clean)?;
+    let head = chain::judge(applied.seal, &seals, testified, clean, directory.is_begun())?;
     let witness = match witness {
         Some(witness) => witness,
         None => Witness::create(&directory.witness())?,

@@ -172,9 +172,18 @@ pub fn policy(
     let verifiers = principals(&given.verifiers, "policy.verifiers", violations);
     let approvers = principals(&given.approvers, "policy.approvers", violations);
     let mut expected = expected_of(document);
+    if expected.keys().any(|role| role.is_empty() || role.len() > CLASS_BYTES_MAX) {
+        violations.add(
+            "contract.expected_artifacts",
+            format!("each item needs a role of 1 to {CLASS_BYTES_MAX} bytes"),
+        );
+    }
     for (n, role) in given.expected.iter().enumerate() {
-        if role.role.is_empty() || role.count == 0 {
-            violations.add(&format!("policy.expected[{n}]"), "needs a role and a count");
+        if role.role.is_empty() || role.count == 0 || role.role.len() > CLASS_BYTES_MAX {
+            violations.add(
+                &format!("policy.expected[{n}]"),
+                format!("needs a role of at most {CLASS_BYTES_MAX} bytes and a count"),
+            );
         }
         let entry = expected.entry(role.role.clone()).or_default();
         *entry = (*entry).max(role.count);
