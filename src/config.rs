@@ -82,7 +82,7 @@ impl Default for Config {
             cache_mib: 64,
             // What gRPC clients expect; what is larger is stored elsewhere and referred to.
             message_bytes_max: 4 * 1024 * 1024,
-            // Each takes some KiB and one wake-up an event.
+            // Each takes up to 120 KiB and one wake-up an event.
             streams_max: 4096,
             test_mode: false,
         }

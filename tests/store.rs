@@ -212,8 +212,8 @@ fn a_missing_or_changed_witness_is_told() {
     SledStore::open(dir.path(), CACHE_BYTES_DEFAULT).expect("opens with its witness");
 }
 
-// A directory that was in use and has nothing left is not a new one: whoever starts on it would serve
-// an empty store in place of everything.
+// A directory that was in use and has nothing left is not a new one: whoever starts on it would
+// serve an empty store in place of everything.
 #[test]
 fn a_store_whose_files_are_gone_is_not_begun_anew() {
     for keep in [&["format", "clean"][..], &["format"], &["clean"]] {

@@ -146,9 +146,9 @@ type Answer = (oneshot::Sender<Result<Outcome, Error>>, Result<Outcome, Error>);
 /// Groups whose answers may wait to be handed out.
 const ANSWERED_MAX: usize = 64;
 
-/// Hands out the answers of a group at once, inside the runtime. If the committer's thread woke each
-/// caller by itself, every wake would be a call of the system, and the transport would write each
-/// answer before it sees the next.
+/// Hands out the answers of a group at once, inside the runtime. If the committer's thread woke
+/// each caller by itself, every wake would be a call of the system, and the transport would write
+/// each answer before it sees the next.
 async fn hand_out(mut groups: tokio::sync::mpsc::Receiver<Vec<Answer>>) {
     while let Some(answers) = groups.recv().await {
         for (caller, answer) in answers {

@@ -4,7 +4,7 @@
 //! where a value comes from. Invariants: all problems are told at once, each with key, value and
 //! remedy; nothing is opened or bound, so a folder may still be missing.
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, KEYS, VARIABLE_PREFIX};
 
 impl Config {
     /// Checks every value and how they fit together. Opens and binds nothing.
@@ -53,6 +53,10 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for name in names.filter(|name| is_misspelt(name)) {
+            warnings.push(format!("the variable {name} is none that the broker reads"));
+        }
         let remote = self.listen_addr().is_ok_and(|address| !address.ip().is_loopback());
         if remote && self.principals_file.is_some() {
             warnings.push(format!(
@@ -92,4 +96,16 @@ impl Config {
             })
             .collect()
     }
+}
+
+/// Variables that other commands read.
+const OTHERS: &[&str] = &["LOG", "ADDRESS", "TOKEN", "PRINCIPAL"];
+
+/// True for a variable that looks like a key and is none. What an orchestrator sets for a service
+/// of the name `baton` is left alone.
+pub(super) fn is_misspelt(name: &str) -> bool {
+    let Some(key) = name.strip_prefix(VARIABLE_PREFIX) else { return false };
+    let known = KEYS.iter().any(|(known, _)| known.eq_ignore_ascii_case(key));
+    let foreign = ["SERVICE_", "PORT"].iter().any(|start| key.starts_with(start));
+    !known && !foreign && !OTHERS.contains(&key)
 }

@@ -79,6 +79,24 @@ fn every_key_can_be_set_everywhere() {
     assert_eq!(from_file.config, loaded.config);
 }
 
+// A principals file that is named in a misspelt variable leaves the broker without authentication.
+#[test]
+fn misspelt_variables_are_told_apart() {
+    for name in ["BATON_PRINCIPAL_FILE", "BATON_LISTEN_ADDRESS", "BATON_"] {
+        assert!(super::check::is_misspelt(name), "{name}");
+    }
+    for name in [
+        "BATON_PRINCIPALS_FILE",
+        "BATON_LOG",
+        "BATON_TOKEN",
+        "BATON_SERVICE_HOST",
+        "BATON_PORT_7717_TCP",
+        "HOME",
+    ] {
+        assert!(!super::check::is_misspelt(name), "{name}");
+    }
+}
+
 // An operator who overrides a value for one start must get that value, and see where it is from.
 #[test]
 fn flags_win_over_the_environment_over_the_file_over_the_default() {

@@ -41,8 +41,7 @@ pub struct Terms {
     /// True if the packet has at least one digest that a receiver could fetch and hash.
     pub hashable: bool,
     /// True if a digest that a blind packet withholds stands in what the receiver has to hash or to
-    /// repeat word by word, or needs in order to fetch: the contract's terms, keys, versions,
-    /// locations, the scope.
+    /// repeat word by word: the contract's terms, keys, versions, the scope.
     pub terms_leak: bool,
     /// How long the offer stands.
     pub ttl: Option<Span>,
@@ -357,7 +356,7 @@ fn blind(task: &Task, terms: &Terms) -> Result<bool, Refusal> {
     };
     if terms.terms_leak {
         return Err(impossible(
-            "contract, identifiers, locations or scope spell a digest that would be withheld",
+            "contract, identifiers or scope spell a digest that would be withheld",
         ));
     }
     if !terms.hashable && !terms.echo_allowed {

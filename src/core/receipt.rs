@@ -401,7 +401,8 @@ fn received(
 }
 
 /// A value counts as fetched only if it was withheld and the receiver had no other way of knowing
-/// it: as an earlier owner, the producer, or a party that may read the task.
+/// it: as an earlier owner, the producer, a claimant of an earlier open offer, or a party that may
+/// read the task.
 fn assurances(
     task: &Task,
     open: &Handoff,
@@ -412,6 +413,7 @@ fn assurances(
     let knew_all = !open.blind
         || context.caller.operator
         || task.past_owner(receiver).is_some()
+        || task.was_shown_digests(receiver)
         || task.originator.principal == *receiver
         || task.policy.verifiers.contains(receiver)
         || task.policy.approvers.contains(receiver);

@@ -22,6 +22,9 @@ use super::time::{Span, Timestamp};
 /// handoff, and none may verify what it executed. An offer that would pass the limit is refused.
 pub const PAST_OWNERS_MAX: usize = 256;
 
+/// Claimants of open offers that one task remembers.
+pub const SHOWN_MAX: usize = 256;
+
 /// Artifacts that one task may hold.
 pub const ARTIFACTS_MAX: usize = 1024;
 
@@ -211,6 +214,9 @@ pub struct Task {
     pub cancel_requested: bool,
     /// Owners of the past, oldest first, each once.
     pub past_owners: Vec<PastOwner>,
+    /// Who was given expected digests by the claim of an open offer: at most [`SHOWN_MAX`] are
+    /// remembered, and beyond that everybody counts as one of them.
+    pub shown_to: BTreeSet<PrincipalId>,
     /// Number of the latest event.
     pub sequence: u64,
     /// Digest of the latest event. Set by whoever computes digests, not by `apply`.
@@ -250,9 +256,16 @@ impl Task {
             owner_lease_until: created.policy.owner_lease.map(|s| record.time.saturating_add(s)),
             cancel_requested: false,
             past_owners: Vec::new(),
+            shown_to: BTreeSet::new(),
             sequence: record.sequence,
             chain_head: None,
         }
+    }
+
+    /// True if `principal` may have been given digests of this task before.
+    #[must_use]
+    pub fn was_shown_digests(&self, principal: &PrincipalId) -> bool {
+        self.shown_to.len() >= SHOWN_MAX || self.shown_to.contains(principal)
     }
 
     /// The open handoff, if one is.
@@ -353,9 +366,19 @@ pub fn apply(task: &mut Task, record: &Recorded) {
             if let Some(handoff) = &mut task.handoff {
                 handoff.apply(record);
             }
+            remember_shown(task, &record.event);
         }
     }
     settle_envelope(task, record);
+}
+
+/// The claim of an open offer gives out the expected digests.
+fn remember_shown(task: &mut Task, event: &Event) {
+    let Event::HandoffClaimed { claim, .. } = event else { return };
+    let open = task.handoff.as_ref().is_some_and(|handoff| !handoff.blind);
+    if open && task.shown_to.len() < SHOWN_MAX {
+        task.shown_to.insert(claim.claimant.principal.clone());
+    }
 }
 
 fn apply_readback(task: &mut Task, id: &ArtifactId, state: ArtifactState) {

@@ -118,9 +118,8 @@ impl Desk {
             return Err(contract_refusal(&findings).into());
         }
         let withheld = Withheld::new(facts.withheld());
-        let terms_leak = withheld.is_in_bytes(&stored.canonical)
-            || facts.repeated(|text| withheld.is_in(text))
-            || packet::locations(&whole).any(|location| withheld.is_in(location));
+        let terms_leak =
+            withheld.is_in_bytes(&stored.canonical) || facts.repeated(|text| withheld.is_in(text));
         let digest = canon::digest(&whole).map_err(|e| invalid("packet", &e))?;
         let repeated = checkpoint.is_some();
         let left = stored_packet::leave_out(&mut whole, repeated);

@@ -74,9 +74,14 @@ impl Desk {
             if !answers(seen, handoff) {
                 shown = unclaimed_view(&shown);
             }
-            return self.masked(&seen.task, handoff, shown).await;
+            shown = self.masked(&seen.task, handoff, shown).await?;
         }
-        Ok(shown)
+        match self.withheld_now(seen, handoff).await? {
+            Some(withheld) => {
+                blind::mask_message(shown, &withheld).map_err(|e| Error::Internal(e.to_string()))
+            }
+            None => Ok(shown),
+        }
     }
 
     /// The packet as it may be handed out: in a blind offer that is open, without the expected
@@ -90,11 +95,31 @@ impl Desk {
         let open = handoff.status == HandoffStatus::Pending;
         let whole = seen.sight == Sight::Full && !handoff.may_receive(&seen.caller);
         let received = handoff.status == HandoffStatus::Received;
-        if !handoff.blind || whole || received || !open && seen.sight == Sight::Full {
-            return Ok(packet.message.clone());
+        let shown = if !handoff.blind || whole || received || !open && seen.sight == Sight::Full {
+            packet.message.clone()
+        } else {
+            let withheld = Withheld::new(packet.facts.withheld());
+            blind::view(&packet.message, &withheld).map_err(|e| Error::Internal(e.to_string()))?
+        };
+        match self.withheld_now(seen, handoff).await? {
+            Some(withheld) => {
+                blind::view(&shown, &withheld).map_err(|e| Error::Internal(e.to_string()))
+            }
+            None => Ok(shown),
         }
-        let withheld = Withheld::new(packet.facts.withheld());
-        blind::view(&packet.message, &withheld).map_err(|e| Error::Internal(e.to_string()))
+    }
+
+    /// What an open blind offer to the caller withholds, where `handoff` is an earlier one of the
+    /// task: its packet and receipt may spell the same digests.
+    async fn withheld_now(
+        &self,
+        seen: &Seen,
+        handoff: &Handoff,
+    ) -> Result<Option<Withheld>, Error> {
+        let other = seen.task.open_handoff().filter(|open| open.blind && open.id != handoff.id);
+        let Some(open) = other.filter(|_| seen.sight == Sight::Receiver) else { return Ok(None) };
+        let packet = self.packet(&seen.task.id, &open.packet).await?;
+        Ok(Some(Withheld::new(packet.facts.withheld())))
     }
 
     /// What a possible receiver sees of an offer.

@@ -1,8 +1,8 @@
 //! Durable state: bytes under ordered keys, changed by one commit entry.
 //!
 //! Lives here: the `Store` trait, its vocabulary, and `AnyStore`, the closed set of stores.
-//! Does not live here: what the bytes mean. The store knows nothing of tasks, and nothing above
-//! it knows what the store writes beside the values (journal, frames, chunks, group record, witness).
+//! Does not live here: what the bytes mean. The store knows nothing of tasks, and nothing above it
+//! knows what the store writes beside the values: journal, frames, chunks, group record, witness.
 //!
 //! ## Invariants
 //! * Nothing but [`Store::commit`] writes. A group is on disk as a whole or not at all, and it is

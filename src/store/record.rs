@@ -7,8 +7,8 @@
 //! ```text
 //! offset  bytes  field
 //!      0      1  format, 1
-//!      1      1  shape: 1 whole value, 2 manifest of a chunked value, 3 chunk, 4 the group record, 5
-//!                    entries of a series
+//!      1      1  shape: 1 whole value, 2 manifest of a chunked value, 3 chunk, 4 the group record,
+//!                    5 entries of a series
 //!      2      4  CRC-32, big-endian, of sled key, shape, position and payload
 //!      6      8  position of the group that wrote it, big-endian
 //!     14      -  payload
@@ -18,8 +18,8 @@ use super::{Position, StoreError};
 
 /// First byte of the sled key of a logical key.
 pub(super) const USER: u8 = b'u';
-/// First byte of the sled key of a chunk; position of its group (8 bytes) and a number of its own (4)
-/// follow.
+/// First byte of the sled key of a chunk; the position of its group (8 bytes) and a number of its
+/// own (4) follow.
 pub(super) const CHUNK: u8 = b'c';
 /// The sled key of the group record: how far sled is.
 pub(super) const GROUP: u8 = b'g';

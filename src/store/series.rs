@@ -1,12 +1,12 @@
 //! Entries of a series, several to a record.
 //!
 //! Lives here: packing entries and finding them again. What does not: when they are written
-//! (`value`), merging with what is not in sled yet (`scan`). Reason: sled's cost is one of keys, and
-//! a task's events come many to a checkpoint and are read one after the other.
+//! (`value`), merging with what is not in sled yet (`scan`). Reason: sled's cost is one of keys,
+//! and a task's events come many to a checkpoint and are read one after the other.
 //!
 //! An entry's key is its series and a number of 8 bytes, big-endian. A pack stands under the key of
-//! its first entry; its payload is a list of number (8 bytes), group (8 bytes), length (4 bytes) and
-//! value.
+//! its first entry; its payload is a list of number (8 bytes), group (8 bytes), length (4 bytes)
+//! and value.
 //!
 //! ## Invariants
 //! * A pack holds entries of one series with rising numbers, and no entry between them is anywhere

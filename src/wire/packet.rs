@@ -72,20 +72,6 @@ impl PacketFacts {
     }
 }
 
-/// Where the packet says that its sources and artifacts can be fetched.
-pub fn locations(packet: &pb::HandoffPacket) -> impl Iterator<Item = &str> {
-    let sources = match packet.source_snapshot.as_ref().and_then(|f| f.state.as_ref()) {
-        Some(SnapshotState::Value(snapshot)) => snapshot.entities.as_slice(),
-        _ => &[],
-    };
-    let artifacts = match packet.artifact_descriptors.as_ref().and_then(|f| f.state.as_ref()) {
-        Some(ArtifactsState::Value(list)) => list.items.as_slice(),
-        _ => &[],
-    };
-    let sources = sources.iter().map(|source| source.location.as_str());
-    sources.chain(artifacts.iter().map(|artifact| artifact.location.as_str()))
-}
-
 /// Parses what decisions need of a packet.
 pub fn parse(packet: &pb::HandoffPacket, violations: &mut Violations) -> Option<PacketFacts> {
     let next_owner = violations.require("packet.next_owner", packet.next_owner.as_ref());

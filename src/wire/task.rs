@@ -67,6 +67,7 @@ pub fn render_task(task: &Task) -> pb::Task {
         last_request_id: task.updated_request.as_ref().map(ToString::to_string).unwrap_or_default(),
         originator_account: task.originator.account.clone(),
         cancel_requested: task.cancel_requested,
+        digests_shown_to: task.shown_to.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -124,6 +125,11 @@ pub fn load_task(task: &pb::Task) -> Result<Task, StoredError> {
         )?,
         cancel_requested: task.cancel_requested,
         past_owners: task.past_owners.iter().map(load_past).collect::<Result<_, _>>()?,
+        shown_to: task
+            .digests_shown_to
+            .iter()
+            .map(|id| load_id(NAME, "digests_shown_to", PrincipalId::parse(id)))
+            .collect::<Result<_, _>>()?,
         sequence: load_counter(NAME, "last_sequence", task.last_sequence)?,
         chain_head: Some(load_digest(NAME, "chain_head", &task.chain_head)?),
     })

@@ -440,14 +440,14 @@ pub(super) fn task() -> BoxedStrategy<Task> {
     (
         (task_id(), created(), party(), instance(), epoch(), revision(), axes()),
         (option::of(checkpoint()), vec(artifact(), 0..3), option::of(handoff())),
-        (option::of(freeze()), vec(past_owner(), 0..3), any::<[bool; 3]>()),
+        (option::of(freeze()), vec(past_owner(), 0..3), any::<[bool; 3]>(), vec(principal(), 0..3)),
         (timestamp(), timestamp(), timestamp(), principal(), option::of(request_id())),
         (option::of(digest()), counter(), digest()),
     )
         .prop_map(|(who, parts, rest, when, (status_report, sequence, head))| {
             let (id, created, owner, instance, epoch, revision, axes) = who;
             let (checkpoint, artifacts, handoff) = parts;
-            let (freeze, past_owners, flags) = rest;
+            let (freeze, past_owners, flags, shown_to) = rest;
             let (created_at, updated_at, lease, updated_by, updated_request) = when;
             let [artifacts_moved, owner_absent, cancel_requested] = flags;
             Task {
@@ -479,6 +479,7 @@ pub(super) fn task() -> BoxedStrategy<Task> {
                 owner_absent,
                 cancel_requested,
                 past_owners,
+                shown_to: shown_to.into_iter().collect(),
                 sequence,
                 chain_head: Some(head),
             }

@@ -56,6 +56,7 @@ const OPTIONAL: &[&str] = &[
     "HandoffReceived.assurances",
     "ReceiptRefused.elements",
     "Task.artifacts",
+    "Task.digests_shown_to",
     "Task.past_owners",
     "TaskPolicy.approvers",
     "TaskPolicy.expected",

@@ -307,3 +307,42 @@ async fn a_malformed_principal_or_role_is_refused() {
     request.metadata_mut().insert("baton-role", "emperor".parse().expect("a value"));
     refused(world.tasks().list_tasks(request).await, "PRINCIPAL_METADATA_REFUSED");
 }
+
+// A record that outgrows what the store takes would stop the broker for everybody.
+#[tokio::test]
+async fn a_task_that_grows_too_large_is_refused_and_nobody_else_is() {
+    let world = World::new().await;
+    let mut held = world
+        .task_with(|request| {
+            let scope = request.scope.as_mut().expect("the example has a scope");
+            let path = "p".repeat(1900);
+            scope.resources.extend((0..1000).map(|n| format!("store://{n}/{path}")));
+            scope.resources.truncate(1000);
+        })
+        .await;
+    let long = "x".repeat(2048);
+    let mut put = 0;
+    let refusal = loop {
+        let descriptor = pb::ArtifactDescriptor {
+            id: format!("artifact-{put}"),
+            media_type: long.clone(),
+            location: long.clone(),
+            role: long.clone(),
+            digested: long.clone(),
+            r#type: long.clone(),
+            ..example_artifact()
+        };
+        match world.put_this_artifact(&mut held, descriptor).await {
+            Ok(()) => put += 1,
+            Err(refusal) => break refusal,
+        }
+        assert!(put < 1024, "no limit was met");
+    };
+    refused(Err::<(), _>(refusal), "LIMIT_EXCEEDED");
+    assert!(put > 50, "{put}");
+    // Everybody else goes on, and so does what only ends the task.
+    world.task().await;
+    world.freeze(&held.task_id).await;
+    world.lift(&held.task_id).await;
+    assert_eq!(world.see_all(&held.task_id).await.artifacts.len(), put);
+}

@@ -315,3 +315,43 @@ async fn an_offer_to_another_account_is_blind_by_default() {
         assert_eq!(world.offer(&mut held, receiver).await.blind, blind, "{receiver}");
     }
 }
+
+// Who was shown the digests in an open offer has them for every later one; what it names then was
+// not fetched. And while a blind offer to it is open, no older answer may be asked for again.
+#[tokio::test]
+async fn an_earlier_open_offer_gives_no_fetched_receipt_later() {
+    let (world, mut held) = World::with_ready().await;
+    let open = |r: &mut pb::OfferHandoffRequest| {
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Open.into(), ..Default::default() });
+    };
+    let blind = |r: &mut pb::OfferHandoffRequest| {
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Blind.into(), ..Default::default() });
+    };
+    let offered = world.offer_with(&mut held, REVIEWER, open).await.expect("offers");
+    let first = pb::ClaimHandoffRequest {
+        request_id: fresh(),
+        handoff_id: offered.outcome.clone().expect("an outcome").handoff_id,
+        instance_id: "reviewer-1".to_owned(),
+    };
+    let claim = |request: pb::ClaimHandoffRequest| {
+        let mut handoffs = world.handoffs();
+        async move { handoffs.claim_handoff(by(REVIEWER, request)).await.expect("claims") }
+    };
+    let shown = format!("{:?}", claim(first.clone()).await);
+    assert!(shown.contains(&hex(example::SOURCE_DIGEST)), "an open offer shows the digests");
+    world.withdraw(&mut held, &offered).await.expect("withdraws");
+    let offered = world.offer_with(&mut held, REVIEWER, blind).await.expect("offers");
+    let again = format!("{:?}", claim(first).await);
+    for digest in [example::SOURCE_DIGEST, example::ARTIFACT_DIGEST] {
+        assert!(!again.contains(&hex(digest)), "{digest}");
+    }
+    let handoff_id = offered.outcome.expect("an outcome").handoff_id;
+    let claimed = world.claim(REVIEWER, &handoff_id).await.expect("claims");
+    let receipt = receipt_request(REVIEWER, &claimed);
+    let done = world.acknowledge(REVIEWER, receipt).await.expect("receives");
+    let receipt = done.receipt.expect("a receipt");
+    let fetched = pb::EchoAssurance::FetchedAndHashed;
+    assert!(receipt.assurances.iter().all(|a| a.assurance() != fetched), "{receipt:?}");
+}

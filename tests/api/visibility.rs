@@ -303,3 +303,21 @@ async fn a_context_belongs_to_who_used_it_first() {
     let other = world.tasks().create_task(by(REVIEWER, request)).await;
     refused(other, "CONTEXT_OWNERSHIP_CONFLICT");
 }
+
+// A peer that was asked and did not answer learns that somebody else has received the task, and
+// nothing more: neither the task's id nor that it may not ask.
+#[tokio::test]
+async fn a_peer_that_was_asked_learns_how_the_offer_ended() {
+    let world = World::new().await;
+    world.register(&[(REVIEWER, &["review"]), ("agent:third", &["review"])]).await;
+    let mut held = world.ready().await;
+    let offered = world.offer(&mut held, "capability:review").await;
+    let handoff_id = offered.outcome.expect("an outcome").handoff_id;
+    let claimed = world.claim(REVIEWER, &handoff_id).await.expect("claims");
+    world.receive(&held, REVIEWER, &claimed).await;
+    let status = world.claim("agent:third", &handoff_id).await;
+    refused(status, "HANDOFF_ENDED");
+    let seen = world.see_handoff("agent:third", &handoff_id).await.expect("sees");
+    assert_eq!(seen.status(), pb::HandoffStatus::Received);
+    assert!(seen.receipt.is_none() && seen.handoff_from.is_empty(), "{seen:?}");
+}
