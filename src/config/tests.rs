@@ -83,7 +83,7 @@ fn every_key_can_be_set_everywhere() {
 #[test]
 fn misspelt_variables_are_told_apart() {
     for name in ["BATON_PRINCIPAL_FILE", "BATON_LISTEN_ADDRESS", "BATON_"] {
-        assert!(super::check::is_misspelt(name), "{name}");
+        assert!(check::is_misspelt(name), "{name}");
     }
     for name in [
         "BATON_PRINCIPALS_FILE",
@@ -93,7 +93,7 @@ fn misspelt_variables_are_told_apart() {
         "BATON_PORT_7717_TCP",
         "HOME",
     ] {
-        assert!(!super::check::is_misspelt(name), "{name}");
+        assert!(!check::is_misspelt(name), "{name}");
     }
 }
 
