@@ -26,6 +26,9 @@ use crate::service::auth::Authenticator;
 /// How often an idle connection is asked whether its peer is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// How long answers may take to go out after a fault.
+const FAULT_DRAIN: Duration = Duration::from_secs(1);
+
 /// How long the end waits for the committer. A process that hangs is not started again by whoever
 /// watches over it; what was answered is on disk in any case.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
@@ -109,16 +112,18 @@ pub async fn run(
         // Streams never end by themselves; they end now, so that the rest can drain.
         stopping.cancel();
     };
-    let served = router.serve_with_incoming_shutdown(incoming, asked);
+    let mut served = std::pin::pin!(router.serve_with_incoming_shutdown(incoming, asked));
     let drained = async {
         stop.cancelled().await;
         tokio::time::sleep(options.drain).await;
     };
     let result = tokio::select! {
-        served = served => served.map_err(Error::from),
+        served = &mut served => served.map_err(Error::from),
         () = drained => Ok(()),
         cause = broker.failed() => {
             stop.cancel();
+            // Whoever waits is still told that the outcome of its call is not known.
+            let _ = tokio::time::timeout(FAULT_DRAIN, &mut served).await;
             Err(Error::Fault(cause))
         }
     };

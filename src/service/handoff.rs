@@ -218,7 +218,7 @@ impl Desk {
         let done = self.command(content(&message), at, command, Vec::new()).await?;
         Ok(pb::ClaimHandoffResponse {
             outcome: outcome(&done),
-            packet: Some(self.show_packet(&seen, &handoff).await?),
+            packet: Some(self.claimed_packet(&seen, &handoff).await?),
             packet_digest: handoff.packet.to_string(),
             blind: handoff.blind,
             deadline: Some(time::render_timestamp(handoff.deadline)),

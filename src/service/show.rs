@@ -91,20 +91,40 @@ impl Desk {
         seen: &Seen,
         handoff: &Handoff,
     ) -> Result<pb::HandoffPacket, Error> {
-        let packet = self.packet(&seen.task.id, &handoff.packet).await?;
         let open = handoff.status == HandoffStatus::Pending;
         let whole = seen.sight == Sight::Full && !handoff.may_receive(&seen.caller);
         let received = handoff.status == HandoffStatus::Received;
-        let shown = if !handoff.blind || whole || received || !open && seen.sight == Sight::Full {
+        let whole = !handoff.blind || whole || received || !open && seen.sight == Sight::Full;
+        self.packet_view(seen, handoff, whole).await
+    }
+
+    /// The packet as a claim gives it, also when the claim is repeated after the offer has ended and
+    /// somebody else has received it.
+    pub(super) async fn claimed_packet(
+        &self,
+        seen: &Seen,
+        handoff: &Handoff,
+    ) -> Result<pb::HandoffPacket, Error> {
+        self.packet_view(seen, handoff, !handoff.blind).await
+    }
+
+    async fn packet_view(
+        &self,
+        seen: &Seen,
+        handoff: &Handoff,
+        whole: bool,
+    ) -> Result<pb::HandoffPacket, Error> {
+        let view = |packet: &pb::HandoffPacket, withheld: &Withheld| {
+            blind::view(packet, withheld).map_err(|e| Error::Internal(e.to_string()))
+        };
+        let packet = self.packet(&seen.task.id, &handoff.packet).await?;
+        let shown = if whole {
             packet.message.clone()
         } else {
-            let withheld = Withheld::new(packet.facts.withheld());
-            blind::view(&packet.message, &withheld).map_err(|e| Error::Internal(e.to_string()))?
+            view(&packet.message, &Withheld::new(packet.facts.withheld()))?
         };
         match self.withheld_now(seen, handoff).await? {
-            Some(withheld) => {
-                blind::view(&shown, &withheld).map_err(|e| Error::Internal(e.to_string()))
-            }
+            Some(withheld) => view(&shown, &withheld),
             None => Ok(shown),
         }
     }

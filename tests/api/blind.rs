@@ -355,3 +355,35 @@ async fn an_earlier_open_offer_gives_no_fetched_receipt_later() {
     let fetched = pb::EchoAssurance::FetchedAndHashed;
     assert!(receipt.assurances.iter().all(|a| a.assurance() != fetched), "{receipt:?}");
 }
+
+// A claimant that was too late is no party any more; its repeated claim must not give it what the
+// receipt of another has made readable.
+#[tokio::test]
+async fn a_late_claimant_that_repeats_its_claim_is_shown_no_digest() {
+    let world = World::new().await;
+    world.register(&[(REVIEWER, &["review"]), ("agent:third", &["review"])]).await;
+    let mut held = world.ready().await;
+    let blind = |r: &mut pb::OfferHandoffRequest| {
+        r.options =
+            Some(pb::OfferOptions { blind: pb::BlindMode::Blind.into(), ..Default::default() });
+    };
+    let offered = world.offer_with(&mut held, "capability:review", blind).await.expect("offers");
+    let handoff_id = offered.outcome.expect("an outcome").handoff_id;
+    let request = pb::ClaimHandoffRequest {
+        request_id: fresh(),
+        handoff_id: handoff_id.clone(),
+        instance_id: "third-1".to_owned(),
+    };
+    let claim = || {
+        let (mut handoffs, request) = (world.handoffs(), by("agent:third", request.clone()));
+        async move { handoffs.claim_handoff(request).await }
+    };
+    claim().await.expect("claims");
+    world.pass(31);
+    let claimed = world.claim(REVIEWER, &handoff_id).await.expect("claims");
+    world.receive(&held, REVIEWER, &claimed).await;
+    let again = format!("{:?}", claim().await);
+    for digest in [example::SOURCE_DIGEST, example::ARTIFACT_DIGEST] {
+        assert!(!again.contains(&hex(digest)), "{digest}: {again}");
+    }
+}
