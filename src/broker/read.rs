@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::core::digest::Digest;
 use crate::core::handoff::{Handoff, Receiver};
 use crate::core::id::{HandoffId, Namespace, PrincipalId, TaskId};
+use crate::core::refusal::{Reason, Refusal};
 use crate::core::task::Task;
 use crate::store::cache::Cache;
 use crate::store::{AnyStore, Direction, Key, Store as _, Stored, key};
@@ -67,8 +68,7 @@ impl OfferCursor {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// The place that a page token names. One that is not of the list only shows the list from its
-    /// start or end.
+    /// The place that a page token names.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self((!bytes.is_empty()).then(|| bytes.to_vec()))
@@ -255,7 +255,7 @@ impl Reader {
         before: Option<Key>,
         limit: usize,
     ) -> Result<Page<Arc<Task>>, Error> {
-        let end = within(before, &prefix).unwrap_or_else(|| key::end(&prefix));
+        let end = within(before, &prefix)?.unwrap_or_else(|| key::end(&prefix));
         let found = self.scan(prefix, end, Direction::Reverse, limit.saturating_add(1)).await?;
         let next = if found.len() > limit {
             found.get(limit.saturating_sub(1)).map(|(key, _)| key.clone())
@@ -284,7 +284,7 @@ impl Reader {
     ) -> Result<(Vec<(HandoffId, TaskId)>, OfferCursor), Error> {
         let prefix = key::offers(namespace, receiver);
         let end = key::end(&prefix);
-        let from = match within(cursor.0.clone(), &prefix) {
+        let from = match within(cursor.0.clone(), &prefix)? {
             Some(seen) => seen.iter().copied().chain([0]).collect(),
             None => prefix,
         };
@@ -320,7 +320,7 @@ impl Reader {
     ) -> Result<Page<StoredAgent>, Error> {
         let prefix = key::agents(namespace);
         let end = key::end(&prefix);
-        let from = match within(after, &prefix) {
+        let from = match within(after, &prefix)? {
             Some(seen) => seen.iter().copied().chain([0]).collect(),
             None => prefix,
         };
@@ -366,8 +366,15 @@ impl Reader {
 }
 
 /// A page token is only good inside the list that it was given for.
-fn within(token: Option<Key>, prefix: &[u8]) -> Option<Key> {
-    token.filter(|key| key.starts_with(prefix))
+fn within(token: Option<Key>, prefix: &[u8]) -> Result<Option<Key>, Error> {
+    match token {
+        Some(key) if !key.starts_with(prefix) => Err(Refusal::new(
+            Reason::InvalidPageToken,
+            "page_token is not one of this list; start again without it",
+        )
+        .into()),
+        token => Ok(token),
+    }
 }
 
 async fn off_thread<T: Send + 'static>(

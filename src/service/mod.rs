@@ -227,7 +227,8 @@ fn page_token(token: &str) -> Result<Option<Vec<u8>>, Error> {
     }
     let digits = token.as_bytes().chunks(2);
     let byte = |pair: &[u8]| {
-        let text = std::str::from_utf8(pair).ok()?;
+        let digits = pair.iter().all(u8::is_ascii_hexdigit);
+        let text = std::str::from_utf8(pair).ok().filter(|_| digits)?;
         u8::from_str_radix(text, 16).ok()
     };
     digits.map(byte).collect::<Option<Vec<u8>>>().map(Some).ok_or_else(bad)

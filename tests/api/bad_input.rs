@@ -287,10 +287,14 @@ async fn a_page_size_out_of_range_and_a_foreign_token_are_refused() {
         let status = world.handoffs().list_handoffs(by(WRITER, request)).await;
         faults(&status.expect_err("refused"), &["page_size"]);
     }
-    for token in ["zz", "abc", &"00".repeat(2000)] {
+    for token in ["zz", "abc", &"00".repeat(2000), "+f", "00", "ffff", "746465666175"] {
         let page_token = token.to_owned();
-        let request = pb::ListHandoffsRequest { page_token, ..Default::default() };
+        let request = pb::ListHandoffsRequest { page_token: page_token.clone(), page_size: 0 };
         refused(world.handoffs().list_handoffs(by(WRITER, request)).await, "INVALID_PAGE_TOKEN");
+        let request = pb::ListTasksRequest { page_token: page_token.clone(), ..Default::default() };
+        refused(world.tasks().list_tasks(by(WRITER, request)).await, "INVALID_PAGE_TOKEN");
+        let request = pb::ListAgentsRequest { page_token, ..Default::default() };
+        refused(world.agents().list_agents(by(WRITER, request)).await, "INVALID_PAGE_TOKEN");
     }
 }
 
