@@ -98,8 +98,8 @@ impl Desk {
         self.packet_view(seen, handoff, whole).await
     }
 
-    /// The packet as a claim gives it, also when the claim is repeated after the offer has ended and
-    /// somebody else has received it.
+    /// The packet as a claim gives it, also when the claim is repeated after the offer has ended
+    /// and somebody else has received it.
     pub(super) async fn claimed_packet(
         &self,
         seen: &Seen,
