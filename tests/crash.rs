@@ -337,6 +337,10 @@ async fn a_hundred_kills_lose_nothing_and_double_nothing() {
     for driver in &drivers {
         check_record(&broker, driver).await;
     }
+    // And what is on disk says the same everywhere.
+    broker.kill();
+    let report = baton::doctor::examine(data.path()).expect("the store opens");
+    assert!(report.is_healthy() && report.tasks == TASKS as u64, "{report:?}");
 }
 
 // An agent that dies in the middle must find its tasks again, and its old process must be fenced,
