@@ -7,7 +7,7 @@
 use super::axis::Runtime;
 use super::digest::{Epoch, Revision};
 use super::event::Event;
-use super::id::InstanceId;
+use super::id::{InstanceId, PrincipalId};
 use super::refusal::{Reason, Refusal};
 use super::task::Task;
 use super::time::Timestamp;
@@ -74,13 +74,27 @@ pub(super) fn holds(task: &Task, guard: &Guard, context: &Context<'_>) -> Result
 fn not_owner(task: &Task, epoch: Epoch, context: &Context<'_>) -> Refusal {
     let caller = &context.caller.party.principal;
     if task.past_owner(caller).is_some() {
-        return stale(task, epoch);
+        return if epoch == task.epoch { replaced(task, caller) } else { stale(task, epoch) };
     }
     Refusal::new(
         Reason::NotOwner,
         format!("{caller} does not own task {}; only its owner may write", task.id),
     )
     .with("taskId", &task.id)
+}
+
+/// The same for a past owner that names the epoch of its successor.
+fn replaced(task: &Task, caller: &PrincipalId) -> Refusal {
+    Refusal::new(
+        Reason::StaleEpoch,
+        format!(
+            "{caller} no longer holds task {}, which another owner holds under epoch {}; stop \
+             writing",
+            task.id, task.epoch
+        ),
+    )
+    .with("taskId", &task.id)
+    .with("epoch", task.epoch)
 }
 
 fn stale(task: &Task, epoch: Epoch) -> Refusal {

@@ -27,20 +27,20 @@ pub enum Keeping {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The store cannot be opened.
-    #[error("the store in {directory} cannot be opened: {source}")]
+    #[error("the store in {directory} cannot be opened: {cause}")]
     Store {
         /// The data directory.
         directory: String,
         /// Why.
-        source: StoreError,
+        cause: StoreError,
     },
     /// What is stored cannot be read.
-    #[error("what is stored in {directory} cannot be read: {source}")]
+    #[error("what is stored in {directory} cannot be read: {cause}")]
     Broker {
         /// The data directory.
         directory: String,
         /// Why.
-        source: BrokerError,
+        cause: BrokerError,
     },
     /// The address cannot be used.
     #[error("cannot listen on {address}: {problem}")]
@@ -79,14 +79,14 @@ pub async fn launch(
         Keeping::Durable => {
             let cache = u64::try_from(config.cache_mib).unwrap_or(64).saturating_mul(1 << 20);
             let opened = SledStore::open(&config.data_dir, cache);
-            let failed = |source| LaunchError::Store { directory: directory.clone(), source };
+            let failed = |cause| LaunchError::Store { directory: directory.clone(), cause };
             AnyStore::Sled(Box::new(opened.map_err(failed)?))
         }
     };
     let known = principals.as_ref().map_or_else(Directory::open, |p| p.directory());
     let authenticator = principals.map_or(Authenticator::Open, Authenticator::Tokens);
     let broker = Broker::start(store, config.setup(), known)
-        .map_err(|source| LaunchError::Broker { directory, source })?;
+        .map_err(|cause| LaunchError::Broker { directory, cause })?;
     let unbound = |address: &str, problem: String| LaunchError::Listen {
         address: address.to_owned(),
         problem,
