@@ -369,7 +369,7 @@ fn a_killed_process_loses_no_acknowledged_group() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     // sled takes most damage for the end of its log, or panics. Either all that was acknowledged
     // is there, or the start is refused: nothing in between, and no panic.
@@ -382,6 +382,7 @@ proptest! {
             "snap",
             "journal-0",
             "journal-1",
+            "format",
         ]),
         places in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
